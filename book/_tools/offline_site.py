@@ -1,0 +1,45 @@
+"""Sphinx extension: what the site needs to stand alone in a folder and to be read by everyone."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.util.fileutil import copy_asset
+
+# The parts of MathJax a page may ask for; the whole package would add 24 MB to the site.
+MATHJAX_PARTS = (
+    "tex-mml-chtml.js",
+    "output/chtml/fonts",
+    "input/tex/extensions",
+    "a11y",
+    "sre/mathmaps/base.json",
+    "sre/mathmaps/en.json",
+)
+
+
+def copy_mathjax(app: Sphinx) -> None:
+    """Copy MathJax out of the installed package before pages are written.
+
+    Done at the start of the build, not at its end: a page's link carries a hash of the file.
+    """
+    if app.builder.format != "html":
+        return
+    source = Path(find_spec("sphinx-mathjax-offline").origin).parent / "static" / "mathjax"
+    for part in MATHJAX_PARTS:
+        target = Path(app.outdir, "_static", "mathjax", part)
+        copy_asset(source / part, target if (source / part).is_dir() else target.parent)
+
+
+def mend_roles(app: Sphinx, page: str, template: str, context: dict, doctree: object) -> None:
+    """Replace the bibliography role that docutils writes and ARIA has withdrawn."""
+    if "body" in context:
+        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", copy_mathjax)
+    app.connect("html-page-context", mend_roles)
+    app.config.mathjax_path = "mathjax/tex-mml-chtml.js"
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
