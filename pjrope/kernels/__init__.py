@@ -1,0 +1,31 @@
+"""Position kernels: what attention may know about where a token stands."""
+
+from .affine import Affine
+from .algebra import DirectSum, Sum, direct_sum
+from .alibi import ALiBi, alibi_slopes
+from .base import Claims, PositionKernel, kernel_from_spec
+from .fourier_jet import FourierJet
+from .lightcone import LightCone
+from .nope import NoPE
+from .pj import PJBias, PJInit
+from .rope import RoPE, to_half, to_interleaved
+
+__all__ = [
+    "Affine",
+    "ALiBi",
+    "alibi_slopes",
+    "Claims",
+    "DirectSum",
+    "direct_sum",
+    "FourierJet",
+    "kernel_from_spec",
+    "LightCone",
+    "NoPE",
+    "PJBias",
+    "PJInit",
+    "PositionKernel",
+    "RoPE",
+    "Sum",
+    "to_half",
+    "to_interleaved",
+]

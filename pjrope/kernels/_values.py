@@ -1,0 +1,62 @@
+"""Small helpers that kernels share: checks of arguments, parameters made from floats."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from ..conventions import phase_dtype
+
+
+def check_count(name: str, value: int, least: int = 1) -> int:
+    """``value`` if it is an integer >= ``least``, else a ValueError that names it."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} is {value!r}, an integer >= {least} is needed")
+    return value
+
+
+def check_length(length: float) -> float:
+    """``length`` if it is a positive number of tokens."""
+    if not (isinstance(length, int | float) and math.isfinite(length) and length > 0):
+        raise ValueError(f"length is {length!r}, the training length in tokens must be positive")
+    return length
+
+
+def softplus_inverse(value: Tensor | float) -> Tensor:
+    """The x with ``softplus(x) = value``; exact for large and small values alike."""
+    value = torch.as_tensor(value, dtype=torch.float64)
+    return value + torch.log(-torch.expm1(-value))
+
+
+def per_head(name: str, value: float | Tensor, heads: int) -> Tensor:
+    """``value`` as ``(heads,)`` fp64, a single number repeated.
+
+    Raises:
+        ValueError: a tensor of another shape.
+    """
+    tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
+    if tensor.ndim == 0:
+        tensor = tensor.repeat(heads)
+    if tensor.shape != (heads,):
+        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, one number or ({heads},) is needed")
+    return tensor
+
+
+def parameter(values: Tensor) -> nn.Parameter:
+    """A trainable fp32 copy on the default device (fp64 where that is the default dtype)."""
+    wide = torch.float64 if torch.get_default_dtype() == torch.float64 else torch.float32
+    return nn.Parameter(values.detach().to(torch.get_default_device(), wide, copy=True))
+
+
+def constant(values: Tensor) -> Tensor:
+    """A buffer: a copy in the phase dtype on the default device."""
+    device = torch.get_default_device()
+    return values.detach().to(device, phase_dtype(device), copy=True)
+
+
+def real_lags(lags: Tensor) -> Tensor:
+    """|lags| in the phase dtype: biases are even in the lag."""
+    return lags.abs().to(phase_dtype(lags.device))
+

@@ -1,0 +1,185 @@
+"""Composition: sums of kernels and direct sums of their channels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .base import Claims, PositionKernel, kernel_from_spec
+
+
+def _common(name: str, values: list[int | None]) -> int | None:
+    """The one number that all parts with an opinion share, else a ValueError."""
+    wanted = {v for v in values if v is not None}
+    if len(wanted) > 1:
+        raise ValueError(f"parts disagree on {name}: {sorted(wanted)}; build them with the same")
+    return wanted.pop() if wanted else None
+
+
+class Composite(PositionKernel):
+    """A kernel made of parts; the spec holds theirs."""
+
+    def __init__(self, parts: list[PositionKernel], **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.parts = nn.ModuleList(parts)
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        return {"kernel": type(self).__name__, "parts": [part.spec for part in self.parts]}
+
+    @classmethod
+    def from_arguments(cls, arguments: dict[str, Any]) -> Composite:
+        return cls(*(kernel_from_spec(spec) for spec in arguments["parts"]))
+
+    @property
+    def claims(self) -> Claims:
+        claims = Claims()
+        for part in self.parts:
+            claims = claims & part.claims
+        return claims
+
+    @property
+    def rotates(self) -> bool:
+        return any(part.rotates for part in self.parts)
+
+    @property
+    def biases(self) -> bool:
+        return any(part.biases for part in self.parts)
+
+    @property
+    def folds(self) -> bool:
+        biased = [part for part in self.parts if part.biases]
+        return bool(biased) and all(part.folds for part in biased)
+
+    @property
+    def bias_heads(self) -> int | None:
+        return _common("heads", [part.bias_heads for part in self.parts])
+
+    @property
+    def rotary_heads(self) -> int | None:
+        return _common("key heads", [part.rotary_heads for part in self.parts])
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        for part in self.parts:
+            part.reset_parameters(generator)
+
+    def lag_bias(self, lags: Tensor) -> Tensor | None:
+        found = [part.lag_bias(lags) for part in self.parts if part.biases]
+        return sum(found) if found else None
+
+    def fold(self, q_pos: Tensor, k_pos: Tensor) -> tuple[Tensor, Tensor] | None:
+        if not self.folds:
+            return None
+        sides = [part.fold(q_pos, k_pos) for part in self.parts if part.biases]
+        return tuple(torch.cat(side, dim=-1) for side in zip(*sides, strict=True))
+
+
+class Sum(Composite):
+    """``a + b``: biases add, and at most one part acts on the channels. Sums are flat.
+
+    Raises:
+        ValueError: two parts that act on channels, or parts for different numbers of heads.
+    """
+
+    def __init__(self, *parts: PositionKernel) -> None:
+        flat = [p for part in parts for p in (part.parts if isinstance(part, Sum) else [part])]
+        acting = [type(part).__name__ for part in flat if part.rotates]
+        if len(acting) > 1:
+            raise ValueError(
+                f"{' and '.join(acting)} both act on the channels, a sum has room for one: give "
+                "each its own channels with direct_sum(a, b)"
+            )
+        super().__init__(flat)
+        _ = self.bias_heads, self.rotary_heads  # disagreement is an error at construction
+
+    @property
+    def head_dim(self) -> int | None:
+        return _common("head_dim", [part.head_dim for part in self.parts])
+
+    def rotate(
+        self,
+        q: Tensor | None,
+        k: Tensor | None,
+        q_pos: Tensor | None = None,
+        k_pos: Tensor | None = None,
+    ) -> tuple[Tensor | None, Tensor | None]:
+        for part in self.parts:
+            if part.rotates:
+                return part.rotate(q, k, q_pos, k_pos)
+        return q, k
+
+    def scores(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
+        found = [s for p in self.parts if (s := p.scores(q, k, q_pos, k_pos)) is not None]
+        if len(found) > 1:
+            raise ValueError("two parts define whole scores, a sum has room for one")
+        return found[0] if found else None
+
+
+class DirectSum(Composite):
+    """Two kernels side by side on the channels of one head; their biases add.
+
+    The first acts on the first ``a.head_dim`` channels, the second on the rest.
+
+    Raises:
+        ValueError: a part that does not say how many channels it wants.
+    """
+
+    def __init__(self, *parts: PositionKernel) -> None:
+        for part in parts:
+            if part.head_dim is None:
+                raise ValueError(
+                    f"{type(part).__name__} has no head_dim, a direct sum splits channels: add "
+                    "biases with a + b"
+                )
+        super().__init__(list(parts))
+        _ = self.bias_heads, self.rotary_heads
+
+    @property
+    def head_dim(self) -> int:
+        return sum(part.head_dim for part in self.parts)
+
+    def rotate(
+        self,
+        q: Tensor | None,
+        k: Tensor | None,
+        q_pos: Tensor | None = None,
+        k_pos: Tensor | None = None,
+    ) -> tuple[Tensor | None, Tensor | None]:
+        sizes = [part.head_dim for part in self.parts]
+        sides: tuple[list[Tensor], list[Tensor]] = ([], [])
+        split = [[None] * len(sizes) if x is None else self._split(x, sizes) for x in (q, k)]
+        for part, q_part, k_part in zip(self.parts, *split, strict=True):
+            for side, turned in zip(sides, part.rotate(q_part, k_part, q_pos, k_pos), strict=True):
+                side.append(turned)
+        return tuple(
+            None if x is None else torch.cat(_widest(side), dim=-1)
+            for x, side in zip((q, k), sides, strict=True)
+        )
+
+    @staticmethod
+    def _split(x: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:
+        if x.shape[-1] != sum(sizes):
+            raise ValueError(f"{x.shape[-1]} channels, this direct sum was made for {sum(sizes)}")
+        return x.split(sizes, dim=-1)
+
+
+def _widest(tensors: list[Tensor]) -> list[Tensor]:
+    """Parts in one dtype, the widest: a part that needs fp32 products keeps them."""
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return [tensor.to(dtype) for tensor in tensors]
+
+
+def direct_sum(*parts: PositionKernel) -> DirectSum:
+    """Kernels side by side on the channels of one head: ``direct_sum(RoPE(16), RoPE(16))``.
+
+    Args:
+        parts: kernels with a ``head_dim``; the head has their sum.
+
+    Returns:
+        a :class:`DirectSum`.
+    """
+    return DirectSum(*parts)

@@ -1,0 +1,16 @@
+"""NoPE: no position at all but the causal mask."""
+
+from __future__ import annotations
+
+from .base import PositionKernel
+
+
+class NoPE(PositionKernel):
+    """The kernel that does nothing: the score is q . k at every lag.
+
+    Reference: Haviv and others, Transformer language models without positional encodings still
+    learn positional information (2022). Chapter: ch-order.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()

@@ -1,0 +1,112 @@
+"""Oracles: every kernel once more, one pair and one number at a time, in Python's own floats.
+
+Slow on purpose and free of torch arithmetic, so that a shared mistake cannot hide. Tests compare
+the kernels with these; nothing else imports them.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Sequence
+
+
+def rope_ladder(dim: int, base: float = 10_000.0) -> list[float]:
+    """``base^(-2k/D)`` for k = 0 … D/2-1."""
+    return [base ** (-2 * k / dim) for k in range(dim // 2)]
+
+
+def rope_rotate(
+    x: Sequence[float], position: int, omega: Sequence[float], layout: str = "interleaved"
+) -> list[float]:
+    """One token's channels turned by ``+omega_k position``, as complex numbers."""
+    n = len(omega)
+    pairs = [(2 * k, 2 * k + 1) if layout == "interleaved" else (k, k + n) for k in range(n)]
+    out = list(x)
+    for (re, im), w in zip(pairs, omega, strict=True):
+        z = complex(x[re], x[im]) * cmath.exp(1j * w * position)
+        out[re], out[im] = z.real, z.imag
+    return out
+
+
+def rope_score(
+    q: Sequence[float], k: Sequence[float], lag: int, omega: Sequence[float]
+) -> float:
+    """``Re sum_k conj(q_k) k_k e^{-i omega_k lag}``, interleaved channels."""
+    total = 0.0
+    for n, w in enumerate(omega):
+        a, b = complex(q[2 * n], q[2 * n + 1]), complex(k[2 * n], k[2 * n + 1])
+        total += (a.conjugate() * b * cmath.exp(-1j * w * lag)).real
+    return total
+
+
+def alibi_slope(head: int, heads: int) -> float:
+    """Slope of one head by the paper's recursive rule."""
+    below = 2 ** math.floor(math.log2(heads))
+    if head < below:
+        return 2.0 ** (-8.0 * (head + 1) / below)
+    return alibi_slope(2 * (head - below), 2 * below)
+
+
+def fourier_jet(
+    lag: int, length: float, omega: float, damping: float, order: int, zeta: complex
+) -> float:
+    """``Re zeta (d/L)^r / r! e^{-c d/L} e^{i omega d}`` at one lag."""
+    x = lag / length
+    amplitude = x**order / math.factorial(order) * math.exp(-damping * x)
+    return (zeta * amplitude * cmath.exp(1j * omega * lag)).real
+
+
+def light_cone(lag: int, length: float, omega: float, order: int, zeta: complex) -> float:
+    """``Re zeta beta^r e^{i omega L asinh(d/L)}`` at one lag."""
+    beta = lag / math.hypot(lag, length)
+    return (zeta * beta**order * cmath.exp(1j * omega * length * math.asinh(lag / length))).real
+
+
+def softmax(values: Sequence[float]) -> list[float]:
+    """Plain softmax of a few numbers."""
+    exponentials = [math.exp(v - max(values)) for v in values]
+    return [e / sum(exponentials) for e in exponentials]
+
+
+def softplus(value: float) -> float:
+    """``ln(1 + e^x)``."""
+    return math.log1p(math.exp(-abs(value))) + max(value, 0.0)
+
+
+def pj_bias(lag: int, length: float, parameters: dict[str, list], head: int) -> float:
+    """PJ-bias of one head at one lag, all three sectors, from raw parameter lists."""
+    p = {name: values[head] for name, values in parameters.items()}
+    g_fj, g_affine, g_lc = softmax(p["gate_logits"])
+    c, s = softplus(p["raw_fj_damping"]), softplus(p["raw_affine_slope"])
+    total = -g_affine * s * lag / length
+    for r, (a, b) in enumerate(
+        zip(softmax(p["fj_alpha_logits"]), softmax(p["lc_alpha_logits"]), strict=True)
+    ):
+        fj = complex(p["fj_zeta_re"][r], p["fj_zeta_im"][r])
+        lc = complex(p["lc_zeta_re"][r], p["lc_zeta_im"][r])
+        total += g_fj * fourier_jet(lag, length, p["omega"], c, r, a * fj)
+        total += g_lc * light_cone(lag, length, p["omega"], r, b * lc)
+    return total
+
+
+def attention(
+    q: Sequence[Sequence[float]],
+    k: Sequence[Sequence[float]],
+    v: Sequence[Sequence[float]],
+    logit_bias: Sequence[Sequence[float]],
+    keep: Sequence[Sequence[bool]],
+    scale: float,
+) -> list[list[float]]:
+    """Softmax attention of one head, row by row; a row that may see nothing gives zeros."""
+    out = []
+    for i, query in enumerate(q):
+        logits = [
+            scale * sum(a * b for a, b in zip(query, key, strict=True)) + logit_bias[i][j]
+            for j, key in enumerate(k)
+            if keep[i][j]
+        ]
+        values = [v[j] for j in range(len(k)) if keep[i][j]]
+        weights = softmax(logits) if logits else []
+        out.append([sum(w * x[c] for w, x in zip(weights, values, strict=True)) for c in range(len(v[0]))])
+    return out

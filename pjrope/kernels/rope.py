@@ -1,0 +1,172 @@
+"""RoPE: every pair of channels turns by position times frequency."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..conventions import LAYOUTS, as_positions, phase_dtype, wide
+from ..positions.frequencies import Extension, extension_from_spec, geometric
+from ._values import constant
+from .base import Claims, PositionKernel
+
+
+def to_half(channels: Tensor) -> Tensor:
+    """Interleaved channels in the half layout: even ones first, then odd ones.
+
+    [r0, i0, r1, i1] -> [r0, r1, i0, i1]. Convert the rows of q and k projections, never v.
+
+    Args:
+        channels: ``(..., D)``, D even.
+    """
+    return torch.cat([channels[..., 0::2], channels[..., 1::2]], dim=-1)
+
+
+def to_interleaved(channels: Tensor) -> Tensor:
+    """Half-layout channels interleaved, the inverse of :func:`to_half`."""
+    real, imaginary = channels.chunk(2, dim=-1)
+    return torch.stack([real, imaginary], dim=-1).flatten(-2)
+
+
+class RoPE(PositionKernel):
+    """Rotary position embedding, ``z_k -> e^{i omega_k p} z_k`` on complex channel pairs.
+
+    The score of query i and key j is ``Re sum_k conj(q_k) k_k e^{-i omega_k (i-j)}``: positions
+    enter through the lag alone.
+
+    Args:
+        head_dim: D, even.
+        base: of the ladder ``omega_k = base^(-2k/D)``.
+        omega: ``(rotary_dim/2,)`` radians per token, replaces the ladder; an ``nn.Parameter``
+            stays one and trains.
+        layout: "interleaved" pairs channels (2k, 2k+1); "half" pairs (k, k + D/2), as Hugging
+            Face models do.
+        rotary_dim: rotate only the first so many channels, default all.
+        extension: :class:`NTK`, :class:`PI` or :class:`YaRN`, to run past the training length.
+
+    Raises:
+        ValueError: odd or too large dimensions, an unknown layout, a ladder of the wrong size.
+
+    Limits: phases are computed in fp64; a float32 ladder given as ``omega`` still carries its own
+    rounding, which shifts frequencies but not the relative law. Dynamic extensions are neither
+    relative nor length-free.
+
+    Reference: Su and others, RoFormer, equation 15. Chapter: ch-rope.
+    """
+
+    rotates = True
+
+    def __init__(
+        self,
+        head_dim: int,
+        *,
+        base: float = 10_000.0,
+        omega: Tensor | None = None,
+        layout: str = "interleaved",
+        rotary_dim: int | None = None,
+        extension: Extension | None = None,
+    ) -> None:
+        rotary_dim = head_dim if rotary_dim is None else rotary_dim
+        if head_dim < 2 or head_dim % 2:
+            raise ValueError(f"head_dim is {head_dim}, RoPE turns pairs: use an even number >= 2")
+        if not 2 <= rotary_dim <= head_dim or rotary_dim % 2:
+            raise ValueError(f"rotary_dim is {rotary_dim}: use an even number from 2 to {head_dim}")
+        if layout not in LAYOUTS:
+            raise ValueError(f"layout is {layout!r}, known are {LAYOUTS}")
+        ladder = geometric(rotary_dim, base) if omega is None else omega
+        if not isinstance(ladder, Tensor):
+            ladder = torch.as_tensor(ladder, dtype=torch.float64)
+        if ladder.shape != (rotary_dim // 2,):
+            raise ValueError(
+                f"omega has shape {tuple(ladder.shape)}, {rotary_dim} rotated channels need "
+                f"({rotary_dim // 2},)"
+            )
+        super().__init__(
+            head_dim=head_dim,
+            base=base,
+            omega=None if omega is None else ladder.detach().tolist(),
+            layout=layout,
+            rotary_dim=rotary_dim,
+            extension=None if extension is None else extension.spec,
+            trained=isinstance(omega, nn.Parameter),
+        )
+        self.head_dim, self.rotary_dim = head_dim, rotary_dim
+        self.layout, self.extension = layout, extension
+        if isinstance(ladder, nn.Parameter):
+            self.omega = ladder
+        else:
+            self.register_buffer("omega", constant(ladder))
+
+    @classmethod
+    def from_arguments(cls, arguments: dict[str, Any]) -> RoPE:
+        arguments = dict(arguments)
+        trained = arguments.pop("trained", False)
+        if trained:
+            arguments["omega"] = nn.Parameter(torch.tensor(arguments["omega"], dtype=torch.float32))
+        arguments["extension"] = extension_from_spec(arguments.get("extension"))
+        return cls(**arguments)
+
+    @property
+    def claims(self) -> Claims:
+        dynamic = self.extension is not None and self.extension.dynamic
+        warm = self.extension is not None and self.extension.temperature(2.0) != 1.0
+        return Claims(
+            relative=not dynamic,
+            finite_rank=not dynamic,
+            length_free=not dynamic,
+            identity_at_zero=not warm,
+            norm_preserving=not warm,
+        )
+
+    def frequencies(self, *positions: Tensor | None) -> tuple[Tensor, float | Tensor]:
+        """The ladder in force for these positions and the factor on q and on k.
+
+        Returns:
+            ``(rotary_dim/2,)`` radians per token; a number, 1 without YaRN.
+        """
+        if self.extension is None:
+            return self.omega, 1.0
+        factor = self.extension.factor(*positions)
+        omega = self.extension.frequencies(self.omega, factor, self.rotary_dim)
+        return omega, self.extension.temperature(factor)
+
+    def rotate(
+        self,
+        q: Tensor | None,
+        k: Tensor | None,
+        q_pos: Tensor | None = None,
+        k_pos: Tensor | None = None,
+    ) -> tuple[Tensor | None, Tensor | None]:
+        omega, temperature = self.frequencies(
+            None if q is None else q_pos, None if k is None else k_pos
+        )
+        return tuple(
+            None if x is None else self._turn(x, as_positions(p, name), omega, temperature)
+            for x, p, name in ((q, q_pos, "q_pos"), (k, k_pos, "k_pos"))
+        )
+
+    def _turn(self, x: Tensor, pos: Tensor, omega: Tensor, temperature: float | Tensor) -> Tensor:
+        if x.shape[-1] != self.head_dim:
+            raise ValueError(f"{x.shape[-1]} channels, this RoPE was made for {self.head_dim}")
+        real = phase_dtype(x.device)
+        # `*`, not a matrix product: autocast would lower the latter to bf16.
+        phase = pos.to(real)[..., None] * omega.to(real)
+        cos, sin = phase.cos().to(wide(x)), phase.sin().to(wide(x))
+        if pos.ndim == 2:
+            cos, sin = cos[:, None], sin[:, None]
+        turned, rest = x[..., : self.rotary_dim].to(wide(x)), x[..., self.rotary_dim :]
+        if self.layout == "interleaved":
+            u, v = turned[..., 0::2], turned[..., 1::2]
+            turned = torch.stack([u * cos - v * sin, u * sin + v * cos], dim=-1).flatten(-2)
+        else:
+            u, v = turned.chunk(2, dim=-1)
+            turned = torch.cat([u * cos - v * sin, u * sin + v * cos], dim=-1)
+        if rest.shape[-1]:
+            turned = torch.cat([turned, rest.to(turned.dtype)], dim=-1)
+        return (turned * temperature).to(x.dtype) if self._warm else turned.to(x.dtype)
+
+    @property
+    def _warm(self) -> bool:
+        return not self.claims.norm_preserving
