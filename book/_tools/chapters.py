@@ -18,9 +18,8 @@ from pathlib import Path
 
 import jupytext
 import nbformat
-from nbclient import NotebookClient
-
 from checks import PRESET, check_chapter, check_toc, check_urls, published_url, toc_files
+from nbclient import NotebookClient
 
 BOOK = Path(__file__).resolve().parents[1]
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"

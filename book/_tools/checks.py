@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import jupytext
@@ -28,6 +29,7 @@ FILES = re.compile(
     r"""!\[[^\]]*\]\((?!https?:|data:)[^)]*\)|<(?:img|audio|source)[^>]+src=["'](?!data:|https?:)"""
 )
 MACHINE_PATH = re.compile(r"(?:/(?:home|root|tmp|Users|work|mnt)/|[A-Z]:\\\\Users\\)[\w./\\-]+")
+PICTURE_BYTES = re.compile(r"[A-Za-z0-9+/=]{200,}")  # base64 may spell a path by chance
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ def kernel_is_portable(chapter: Chapter) -> Iterator[str]:
 
 def no_machine_path(chapter: Chapter) -> Iterator[str]:
     for path in (chapter.ipynb, chapter.md):
-        if found := MACHINE_PATH.search(path.read_text(encoding="utf8")):
+        text = PICTURE_BYTES.sub("", path.read_text(encoding="utf8"))
+        if found := MACHINE_PATH.search(text):
             yield f"{path.name} holds a path of one machine: {found[0]}"
 
 
@@ -171,7 +174,7 @@ def cells_are_short(chapter: Chapter) -> Iterator[str]:
 def code_is_explained(chapter: Chapter) -> Iterator[str]:
     """No two code cells without a sentence between; cells the page hides do not count."""
     shown = [c for c in chapter.notebook.cells if not HIDDEN & tags(c)]
-    for before, after in zip(shown, shown[1:], strict=False):
+    for before, after in pairwise(shown):
         if before.cell_type == after.cell_type == "code":
             yield f"{where(after)} follows {where(before)} with no prose between"
 

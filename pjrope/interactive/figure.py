@@ -1,0 +1,229 @@
+"""Figures with sliders that live three lives: in a kernel, on a static page, on paper.
+
+With a kernel they are ipywidgets; on a page without one a script repeats the formula; in print the
+still picture stays. Only core ipywidgets are used, in the interface that versions 7.7 and 8 share.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import ipywidgets as widgets
+
+from ..plotting import DASHES, DPI, PALETTE, draw_curves, use_style
+
+Curves = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+
+_numbers = itertools.count(1)  # ids from a counter, so that a re-run stores the same page
+_PAGE_SCRIPT = Path(__file__).with_name("page.js")
+
+
+@dataclass(frozen=True)
+class Slider:
+    """A number the reader may move.
+
+    Args:
+        name: keyword under which ``curves`` and the script receive it.
+        label: what the reader sees, with the unit.
+        low: lowest position.
+        high: highest position.
+        step: distance between positions.
+        value: first position.
+        log: positions are powers of ten: position 4 hands over 10000.
+
+    Raises:
+        ValueError: a range that is empty, or a value outside it.
+    """
+
+    name: str
+    label: str
+    low: float
+    high: float
+    step: float
+    value: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.value <= self.high or self.low == self.high or self.step <= 0:
+            raise ValueError(
+                f"slider {self.name!r}: value {self.value} with step {self.step} in "
+                f"[{self.low}, {self.high}], wanted low <= value <= high and step > 0"
+            )
+
+    def widget(self) -> widgets.Widget:
+        """The ipywidgets control of this slider."""
+        look = {"description": self.label, "style": {"description_width": "initial"}}
+        if self.log:
+            return widgets.FloatLogSlider(
+                10**self.value, base=10, min=self.low, max=self.high, step=self.step, **look
+            )
+        whole = all(float(x).is_integer() for x in (self.low, self.high, self.step, self.value))
+        kind, cast = (widgets.IntSlider, int) if whole else (widgets.FloatSlider, float)
+        return kind(
+            value=cast(self.value),
+            min=cast(self.low),
+            max=cast(self.high),
+            step=cast(self.step),
+            **look,
+        )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A name the reader may pick: ``Choice("form", "extension", ("none", "PI"), "none")``.
+
+    Args:
+        name: keyword under which ``curves`` and the script receive it.
+        label: what the reader sees.
+        options: the names to choose from.
+        value: the first one chosen.
+
+    Raises:
+        ValueError: a value that is not among the options.
+    """
+
+    name: str
+    label: str
+    options: tuple[str, ...]
+    value: str
+
+    def __post_init__(self) -> None:
+        if self.value not in self.options:
+            raise ValueError(f"choice {self.name!r}: {self.value!r} is not in {self.options}")
+
+    def widget(self) -> widgets.Widget:
+        """The ipywidgets control of this choice."""
+        return widgets.Dropdown(
+            options=list(self.options),
+            value=self.value,
+            description=self.label,
+            style={"description_width": "initial"},
+        )
+
+
+class InteractiveFigure(widgets.VBox):
+    """Line curves under sliders, drawn by Python in a kernel and by a script on a static page.
+
+    Args:
+        curves: keyword values -> ``{label: (x, y)}``, x and y of equal length.
+        script: body of a JavaScript function of ``v`` (an object with the same names) that returns
+            ``{label: [[x, y], ...]}``; a test has to hold it against ``curves``.
+        sliders: the controls, in order.
+        xlabel: text of the horizontal axis, with its unit.
+        ylabel: text of the vertical axis, with its unit.
+        ylim: limits of the vertical axis, fixed so that curves can be compared; None follows them.
+        alt: what the figure shows, in plain words.
+        name: letters, digits and dashes; becomes part of the id on the page.
+        marks: label -> x of vertical lines.
+        caption: a sentence below the figure.
+
+    Raises:
+        ValueError: no alt text, no control, two controls of one name, or an unusable name.
+
+    Limits: the page draws what ``script`` says, not what ``curves`` says.
+    """
+
+    def __init__(
+        self,
+        curves: Callable[..., Curves],
+        script: str,
+        sliders: Sequence[Slider | Choice],
+        *,
+        xlabel: str,
+        ylabel: str,
+        alt: str,
+        name: str,
+        ylim: tuple[float, float] | None = None,
+        marks: Mapping[str, float] | None = None,
+        caption: str = "",
+    ) -> None:
+        if not alt.strip():
+            raise ValueError(f"figure {name!r} has no alt text: say in words what it shows")
+        if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+            raise ValueError(f"name is {name!r}: use lower-case letters, digits and dashes")
+        names = [control.name for control in sliders]
+        if not names or len(set(names)) < len(names):
+            raise ValueError(
+                f"controls are {names}: at least one is needed, each with its own name"
+            )
+        self._curves, self._script, self._specs = curves, script, tuple(sliders)
+        self._axes = {"xlabel": xlabel, "ylabel": ylabel, "ylim": ylim, "marks": dict(marks or {})}
+        self._alt, self._caption, self._name = alt, caption, name
+        self.controls = {control.name: control.widget() for control in sliders}
+        self._still = widgets.HTML()
+        super().__init__([*self.controls.values(), self._still])
+        for control in self.controls.values():
+            control.observe(self._redraw, "value")
+        self._redraw()
+
+    @property
+    def values(self) -> dict[str, float | str]:
+        """The controls' present values, as ``curves`` receives them."""
+        return {name: control.value for name, control in self.controls.items()}
+
+    def png(self) -> bytes:
+        """The figure at the present values, as PNG bytes."""
+        from matplotlib.figure import Figure
+
+        with use_style():
+            figure = Figure()  # not through pyplot: a notebook would show it a second time
+            draw_curves(figure.subplots(), self._curves(**self.values), **self._axes)
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format="png", dpi=DPI)
+        return buffer.getvalue()
+
+    def page(self) -> str:
+        """HTML of the static life: a still picture that its script replaces by live controls."""
+        number = f"pj-{self._name}-{next(_numbers)}"
+        config = {
+            "id": number,
+            "alt": self._alt,
+            "caption": self._caption,
+            "controls": [asdict(control) for control in self._with_present_values()],
+            "looks": list(zip(PALETTE.values(), DASHES, strict=True)),
+            **self._axes,
+        }
+        literal = json.dumps(config, ensure_ascii=False, sort_keys=True).replace("</", "<\\/")
+        return (
+            f'<figure class="pj-fig" id="{number}" style="margin:0;max-width:44rem">\n'
+            f"{self._image()}\n</figure>\n<script>\n(() => {{\nconst config = {literal};\n"
+            f"const compute = (v) => {{\n{self._script.strip()}\n}};\n"
+            f"{_PAGE_SCRIPT.read_text(encoding='utf8')}}})();\n</script>"
+        )
+
+    def _with_present_values(self) -> list[Slider | Choice]:
+        present = []
+        for control in self._specs:
+            value = self.controls[control.name].value
+            if isinstance(control, Slider) and control.log:
+                value = math.log10(value)
+            present.append(type(control)(**{**asdict(control), "value": value}))
+        return present
+
+    def _image(self) -> str:
+        data = base64.b64encode(self.png()).decode()
+        alt = html.escape(self._alt, quote=True)
+        return f'<img alt="{alt}" src="data:image/png;base64,{data}" style="max-width:100%">'
+
+    def _redraw(self, change: object = None) -> None:
+        self._still.value = self._image()
+
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, object]:
+        # ipywidgets 7 displays by another method and has no such parent: then only the widget
+        # view is shown, which is what its kernels need.
+        parent = getattr(super(), "_repr_mimebundle_", None)
+        data = dict(parent(**kwargs) or {}) if parent else {}
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
+        data["text/plain"] = f"InteractiveFigure({self._name!r}, {shown})"
+        data["text/html"] = self.page()
+        data["image/png"] = base64.b64encode(self.png()).decode()
+        return data

@@ -1,0 +1,143 @@
+"""Interactive figures in Python: controls, the three lives, and the formula behind RoPE's one."""
+
+import math
+import re
+
+import ipywidgets
+import pytest
+
+from pjrope.interactive import (
+    Choice,
+    InteractiveFigure,
+    Slider,
+    rope_score_curves,
+    rope_scores,
+)
+
+
+def line(**more):
+    """A figure of y = a x."""
+    options = {"xlabel": "x (no unit)", "ylabel": "y (no unit)", "alt": "A line.", "name": "line"}
+    return InteractiveFigure(
+        lambda a: {"line": ([0.0, 1.0], [0.0, a])},
+        "return {line: [[0, 0], [1, v.a]]};",
+        [Slider("a", "slope", 0, 2, 0.5, 1)],
+        **{**options, **more},
+    )
+
+
+def test_a_moved_slider_redraws_the_still():
+    figure = line()
+    before = figure.children[-1].value
+    figure.controls["a"].value = 2
+    assert figure.values == {"a": 2}
+    assert figure.children[-1].value != before
+
+
+def test_bundle_serves_kernel_page_and_print():
+    data = line()._repr_mimebundle_()
+    assert data["text/plain"] == "InteractiveFigure('line', a=1.0)"
+    assert "return {line: [[0, 0], [1, v.a]]};" in data["text/html"]
+    assert data["image/png"].startswith("iVBOR")
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def test_page_starts_where_the_kernel_stands():
+    figure = line()
+    figure.controls["a"].value = 1.5
+    assert '"value": 1.5' in figure.page()
+
+
+def test_log_slider_hands_over_powers_and_stores_exponents():
+    figure = InteractiveFigure(
+        lambda base: {"flat": ([0, 1], [base, base])},
+        "return {flat: [[0, v.base], [1, v.base]]};",
+        [Slider("base", "base", 2, 6, 0.5, 4, log=True)],
+        xlabel="x", ylabel="y", alt="A flat line.", name="flat",
+    )  # fmt: skip
+    assert figure.values == {"base": 10_000}
+    assert '"value": 4.0' in figure.page()
+
+
+def test_ids_are_counted_and_pages_otherwise_equal():
+    figure = line()
+    first, second = figure.page(), figure.page()
+    ids = [re.search(r'id="pj-line-(\d+)"', page)[1] for page in (first, second)]
+    assert int(ids[1]) == int(ids[0]) + 1
+    assert first.replace(f"line-{ids[0]}", "") == second.replace(f"line-{ids[1]}", "")
+
+
+def test_page_cannot_be_closed_from_inside():
+    page = line(alt='A "line" </script>', caption="</script>").page()
+    assert page.count("</script>") == 1
+    assert 'alt="A &quot;line&quot; &lt;/script&gt;"' in page
+
+
+def test_page_asks_the_network_for_nothing():
+    assert re.findall(r"https?://(?!www\.w3\.org/2000/svg)", rope_scores().page()) == []
+
+
+def test_widgets_are_core_ones():
+    modules = {w.get_state()["_model_module"] for w in rope_scores().controls.values()}
+    assert modules == {"@jupyter-widgets/controls"}
+
+
+def test_works_with_a_parent_that_has_no_bundle(monkeypatch):
+    """ipywidgets 7 has no such method on its widgets."""
+    monkeypatch.delattr(ipywidgets.Widget, "_repr_mimebundle_", raising=False)
+    data = line()._repr_mimebundle_()
+    assert {"text/html", "image/png", "text/plain"} <= set(data)
+
+
+@pytest.mark.parametrize(
+    ("more", "match"),
+    [
+        ({"alt": "  "}, "no alt text"),
+        ({"name": "Not A Name"}, "lower-case"),
+    ],
+)
+def test_unusable_figures_are_refused(more, match):
+    with pytest.raises(ValueError, match=match):
+        line(**more)
+
+
+def test_two_controls_of_one_name_are_refused():
+    twice = [Slider("a", "a", 0, 1, 1, 0), Choice("a", "b", ("x",), "x")]
+    with pytest.raises(ValueError, match="its own name"):
+        InteractiveFigure(dict, "", twice, xlabel="", ylabel="", alt="a", name="a")
+
+
+def test_values_outside_a_control_are_refused():
+    with pytest.raises(ValueError, match="low <= value <= high"):
+        Slider("a", "a", 0, 1, 0.1, 2)
+    with pytest.raises(ValueError, match="is not in"):
+        Choice("a", "a", ("x", "y"), "z")
+
+
+def test_rope_curve_by_hand():
+    lags, scores = rope_score_curves(base=100.0, head_dim=4, longest=3)["RoPE"]
+    assert lags == [0, 1, 2, 3]
+    by_hand = [(math.cos(d) + math.cos(0.1 * d)) / 2 for d in range(4)]
+    assert scores == pytest.approx(by_hand, abs=1e-14)
+
+
+def test_interpolation_reads_the_plain_curve_more_slowly():
+    curves = rope_score_curves(base=1e4, head_dim=64, extension="PI", scale=4, longest=400)
+    plain, stretched = curves["RoPE"][1], curves["with PI"][1]
+    assert stretched[::4] == pytest.approx(plain[:101], abs=1e-12)
+
+
+def test_ntk_keeps_the_fastest_and_divides_the_slowest_frequency():
+    curves = rope_score_curves(base=1e4, head_dim=4, extension="NTK", scale=8, longest=50)
+    by_hand = [(math.cos(d) + math.cos(0.01 / 8 * d)) / 2 for d in range(51)]
+    assert curves["with NTK"][1] == pytest.approx(by_hand, abs=1e-12)
+
+
+def test_yarn_scores_start_at_its_squared_temperature():
+    curves = rope_score_curves(base=1e4, head_dim=64, extension="YaRN", scale=32)
+    assert curves["with YaRN"][1][0] == pytest.approx((1 + 0.1 * math.log(32)) ** 2, abs=1e-14)
+
+
+def test_unknown_extension_is_refused():
+    with pytest.raises(ValueError, match="none, PI, NTK, YaRN"):
+        rope_score_curves(base=1e4, head_dim=64, extension="LongRoPE")
