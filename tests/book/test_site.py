@@ -1,0 +1,156 @@
+"""The built site as a reader opens it: from a folder, with no network, light and dark, wide and narrow."""
+
+from __future__ import annotations
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+from checks import toc_files
+
+ROOT = Path(__file__).resolve().parents[2]
+SITE = ROOT / "_build" / "html"
+WANTED = [
+    f"{re.sub(r'[.](ipynb|md)$', '', name)}.html" for name in toc_files(ROOT / "book" / "_toc.yml")
+]
+BUILT = [
+    path.relative_to(SITE).as_posix()
+    for path in sorted(SITE.rglob("*.html"))
+    if "_static" not in path.parts
+]
+WIDTHS = (1280, 390)
+# Pages of the book in all four views; indexes and source listings, which one template makes, in one.
+VIEWS = [
+    pytest.param(name, width, schemes, id=f"{name}-{width}")
+    for name in dict.fromkeys(WANTED + BUILT)
+    for width in (WIDTHS if name in WANTED else WIDTHS[:1])
+    for schemes in [("light", "dark") if name in WANTED else ("light",)]
+]
+# Without preload off, axe itself would fetch each stylesheet, which a browser refuses to file://.
+WCAG = {
+    "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"],
+    "resultTypes": ["violations"],
+    "preload": False,
+}
+AXE = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf8")
+STILL = "*, *::before, *::after { transition: none !important; animation: none !important }"
+
+# Solutions and hidden cells are part of the page.
+UNFOLD = """document.querySelectorAll("details").forEach(d => { d.open = true });
+  document.querySelectorAll(".toggle-hidden").forEach(e => e.classList.remove("toggle-hidden"))"""
+
+# Waits for the formulas, then lists what a reader would see as source text.
+UNSET = r"""async () => {
+  const math = [...document.querySelectorAll(".math")];
+  if (math.length) {
+    if (!window.MathJax?.startup?.promise) return ["MathJax did not load"];
+    await MathJax.startup.promise;
+  }
+  const bad = math.filter(e => !e.querySelector("mjx-container"))
+    .map(e => "not set: " + e.textContent.slice(0, 80));
+  for (const e of document.querySelectorAll("mjx-merror"))
+    bad.push("TeX error: " + e.textContent.slice(0, 80));
+  const walk = document.createTreeWalker(
+    document.querySelector("main") || document.body, NodeFilter.SHOW_TEXT);
+  const raw = /\\[(\[]|\\begin\{|\\(frac|sum|omega|operatorname|boldsymbol)\b|\$[^$\s][^$]*\$|\{[a-z:]+\}`/;
+  for (let n; (n = walk.nextNode());) {
+    if (n.parentElement.closest("pre, code, script, style, mjx-container, .math")) continue;
+    if (raw.test(n.data)) bad.push("raw source: " + n.data.trim().slice(0, 80));
+  }
+  return bad;
+}"""
+
+# A phone may scroll a long formula, a desktop must not have to.
+CUT = """[...document.querySelectorAll("mjx-container")]
+  .map(e => [e, e.querySelector("mjx-math").getBoundingClientRect().width])
+  .filter(([e, w]) => w > e.clientWidth + 1 && e.clientWidth > 0)
+  .map(([e, w]) => `formula cut: ${w | 0} px in ${e.clientWidth}: ${e.textContent.slice(0, 60)}`)"""
+
+
+def test_site_is_built():
+    """Else the parametrised tests below would be an empty list, and pass."""
+    assert len(BUILT) >= len(WANTED) > 5, "no site in _build/html: `make book` builds it"
+
+
+@pytest.fixture
+def opened(browser):
+    """Opens a page from the folder and keeps what went wrong: requests, failures, console errors."""
+    context = browser.new_context(offline=True, service_workers="block")
+    page, wrong = context.new_page(), []
+
+    def asked(request):
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            wrong.append(f"leaves the folder: {request.url}")
+
+    def said(message):
+        if message.type in ("error", "warning"):
+            wrong.append(f"console: {message.text}")
+
+    page.route(re.compile(r"^(?!file:|data:|blob:|about:)"), lambda route: route.abort())
+    page.on("request", asked)
+    page.on("requestfailed", lambda r: wrong.append(f"failed: {r.url} {r.failure}"))
+    page.on("pageerror", lambda error: wrong.append(f"exception: {error}"))
+    page.on("console", said)
+
+    def go(name: str, width: int):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto((SITE / name).as_uri())
+        page.add_style_tag(content=STILL)  # colours caught in transition would fail at random
+        return page, wrong
+
+    yield go
+    context.close()
+
+
+@pytest.mark.parametrize(("name", "width", "schemes"), VIEWS)
+def test_page(opened, name, width, schemes):
+    page, wrong = opened(name, width)
+    if name == "index.html":  # only forwards to the root page, which the contents name too
+        page.wait_for_load_state()
+    page.evaluate(UNFOLD)
+    wrong += page.evaluate(UNSET)
+    over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    if over > 0:
+        wrong.append(f"the page is {over} px too wide")
+    if width == max(WIDTHS):
+        wrong += page.evaluate(CUT)
+    page.evaluate(AXE)
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(
+            "s => document.documentElement.dataset.theme === s", arg=scheme, timeout=5000
+        )
+        for violation in page.evaluate("o => axe.run(document, o)", WCAG)["violations"]:
+            node = violation["nodes"][0]
+            why = node["failureSummary"].splitlines()[1].strip()[:180]
+            count = len(violation["nodes"])
+            wrong.append(f"{scheme}: axe {violation['id']} x{count}: {node['target'][0]} {why}")
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+INTERACTIVE = [
+    name for name in WANTED if (SITE / name).is_file() and "pj-fig" in (SITE / name).read_text()
+]
+
+
+@pytest.mark.parametrize("name", INTERACTIVE)
+def test_sliders_redraw_by_keyboard(opened, name):
+    page, wrong = opened(name, 1280)
+    for figure in page.locator("figure.pj-fig").all():
+        for control in figure.locator("input[type=range], select").all():
+            paths = figure.locator("path.pj-curve")
+            # A factor may act only once another control switches it on.
+            for choice in figure.locator("select").all():
+                choice.select_option(index=1)
+            before = [p.get_attribute("d") for p in paths.all()]
+            control.focus()
+            page.keyboard.press("ArrowRight")
+            page.keyboard.press("ArrowRight")
+            after = [p.get_attribute("d") for p in paths.all()]
+            assert before != after, f"{control.get_attribute('name')} moves nothing"
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+def test_some_chapter_is_interactive():
+    assert INTERACTIVE, "no page holds an interactive figure: none was tested"
