@@ -54,6 +54,10 @@ class Composite(PositionKernel):
         return bool(biased) and all(part.folds for part in biased)
 
     @property
+    def scored(self) -> bool:
+        return any(part.scored for part in self.parts)
+
+    @property
     def bias_heads(self) -> int | None:
         return _common("heads", [part.bias_heads for part in self.parts])
 

@@ -57,6 +57,7 @@ class PositionKernel(nn.Module):
         claims: a :class:`Claims`.
         spec: JSON-able description; :func:`kernel_from_spec` rebuilds the kernel from it. Values of
             tensors travel in the ``state_dict``.
+        rotates, biases, folds, scored: which faces do something.
         bias_heads: query heads of the bias, None if there is none or any number will do.
         rotary_heads: key heads of the channel action, None if any number will do.
         head_dim: channels the channel action asks for, None if any number will do.
@@ -66,6 +67,7 @@ class PositionKernel(nn.Module):
     rotates = False
     biases = False
     folds = False
+    scored = False
     bias_heads: int | None = None
     rotary_heads: int | None = None
     head_dim: int | None = None

@@ -1,0 +1,127 @@
+"""The attention layer: projections, a position kernel, an optional cache."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ..kernels.base import PositionKernel
+from ..kernels.nope import NoPE
+from ..positions.lags import Causal, check_causal
+from .cache import KVCache, attend_cached
+from .functional import attend
+
+
+class AttentionLayer(nn.Module):
+    """Causal multi-head attention around a position kernel.
+
+    Args:
+        width: channels of the residual stream.
+        heads: query heads H, ``width / heads`` channels each.
+        kv_heads: key and value heads, a divisor of H; default H.
+        kernel: position kernel, default :class:`NoPE`. It is owned, not shared.
+        bias: whether the four projections have one.
+        causal: True or "strict" (a token does not see itself).
+        backend: handed to :func:`attend`.
+
+    Raises:
+        ValueError: numbers that do not divide, or a kernel made for other heads or channels.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        kernel: PositionKernel | None = None,
+        bias: bool = True,
+        causal: Causal = True,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        if heads < 1 or width % heads:
+            raise ValueError(f"width {width} does not split into {heads} heads")
+        if kv_heads < 1 or heads % kv_heads:
+            raise ValueError(f"{heads} query heads are no multiple of {kv_heads} key heads")
+        check_causal(causal)
+        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, width // heads
+        self.causal, self.backend = causal, backend
+        self.kernel = NoPE() if kernel is None else kernel
+        self._check_kernel()
+        self.query = nn.Linear(width, width, bias=bias)
+        self.key = nn.Linear(width, kv_heads * self.head_dim, bias=bias)
+        self.value = nn.Linear(width, kv_heads * self.head_dim, bias=bias)
+        self.out = nn.Linear(width, width, bias=bias)
+
+    def _check_kernel(self) -> None:
+        for what, wanted, given in (
+            ("query heads", self.kernel.bias_heads if self.kernel.biases else None, self.heads),
+            ("key heads", self.kernel.rotary_heads, self.kv_heads),
+            ("channels per head", self.kernel.head_dim, self.head_dim),
+        ):
+            if wanted is not None and wanted != given:
+                raise ValueError(
+                    f"{type(self.kernel).__name__} was made for {wanted} {what}, the layer has {given}"
+                )
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        cache: KVCache | None = None,
+        q_pos: Tensor | None = None,
+        keep: Tensor | None = None,
+        segments: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """Attend within x, and to what the cache holds.
+
+        Args:
+            x: ``(B, N, width)``.
+            cache: past tokens; x is appended to it.
+            q_pos: ``(N,)`` or ``(B, N)`` positions of x, default behind the cache's tokens.
+            keep: boolean, broadcastable to ``(B, H, N, K)``, K counting cached tokens too.
+            segments: document ids, as in :func:`attend`; not together with a cache.
+
+        Returns:
+            ``(B, N, width)``.
+        """
+        shape = (*x.shape[:2], -1, self.head_dim)
+        q, k, v = (f(x).view(shape).transpose(1, 2) for f in (self.query, self.key, self.value))
+        if cache is None:
+            y = attend(
+                q,
+                k,
+                v,
+                self.kernel,
+                q_pos=q_pos,
+                causal=self.causal,
+                keep=keep,
+                segments=segments,
+                backend=self.backend,
+            )
+        else:
+            y = self._cached(q, k, v, cache, q_pos, keep, segments)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+    def _cached(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        cache: KVCache,
+        q_pos: Tensor | None,
+        keep: Tensor | None,
+        segments: tuple[Tensor, Tensor] | None,
+    ) -> Tensor:
+        if segments is not None or self.causal is not True:
+            raise ValueError("a cache holds one document, causally: drop segments or the cache")
+        if cache.kernel is None:
+            cache.kernel = self.kernel
+        elif cache.kernel is not self.kernel:
+            raise ValueError("this cache belongs to another layer: give each layer its own KVCache")
+        if q_pos is None:
+            q_pos = torch.arange(cache.length, cache.length + q.shape[2], device=q.device)
+        cache.append(k, v, q_pos)
+        return attend_cached(q, cache, q_pos=q_pos, keep=keep, backend=self.backend)
