@@ -15,8 +15,11 @@ KEPT = re.compile(r"(``.+?``|:[a-z:]+:`[^`]+`)")
 
 
 def plain(text: str) -> str:
-    """Escape what reStructuredText would read as inline markup: ``|d|`` -> ``\\|d\\|``."""
-    pieces = KEPT.split(text)
+    """Escape what reStructuredText would read as inline markup: ``|d|`` -> ``\\|d\\|``.
+
+    Single backticks, which Markdown writers use for code, become double ones.
+    """
+    pieces = KEPT.split(re.sub(r"(?<![`:])`([^`]+)`(?!`)", r"``\1``", text))
     pieces[::2] = [
         re.sub(r"(?<=\w)_(?!\w)", r"\_", re.sub(r"(?<!\\)([*|`])", r"\\\1", piece))
         for piece in pieces[::2]

@@ -1,0 +1,129 @@
+"""Pages made from the package, and docstrings on their way to the API pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import offline_site
+import pages
+import plain_docstrings
+import pytest
+
+PAGE = f"# Title\n\n{pages.BEGIN}\nold\n{pages.END}\n\nThe rest.\n"
+
+
+@dataclass(frozen=True)
+class Row:
+    symbol: str
+    meaning: str
+    unit: str
+    code: str
+    shape: str
+
+
+def test_notation_table_has_a_line_per_row():
+    text = pages.notation([Row("$|d|$", "distance,\nno sign", "tokens", "lags", "(n,)")])
+    assert text.splitlines() == [
+        "| symbol | meaning | unit | code | shape |",
+        "| --- | --- | --- | --- | --- |",
+        r"| $\|d\|$ | distance, no sign | tokens | `lags` | `(n,)` |",
+    ]
+
+
+def test_an_empty_table_is_refused():
+    with pytest.raises(ValueError, match="TABLE is empty"):
+        pages.notation([])
+
+
+def test_run_cards_show_every_field():
+    card = {
+        "seeds": [0, 1],
+        "commit": "0123456789abcdef0123456789abcdef01234567",
+        "dirty": False,
+        "gpu": None,
+        "wall_seconds": 12.345,
+        "settings": {"width": 64, "rates": [0.1]},
+        "data": [],
+    }
+    text = pages.run_cards([("toy/one", "smoke", card)])
+    assert "## toy/one, preset smoke" in text
+    assert "`pjrope run toy/one --preset smoke --record`" in text
+    for line in [
+        "| seeds | `0`, `1` |",
+        "| commit | `0123456789ab…` |",
+        "| dirty | no |",
+        "| gpu | not known |",
+        "| wall seconds | 12.3 |",
+        "| settings | rates = 0.1, width = `64` |",
+        "| data | none |",
+    ]:
+        assert line in text.splitlines()
+
+
+def test_no_record_is_said():
+    assert pages.run_cards([]) == "No result has been recorded yet."
+
+
+def test_only_the_part_between_the_markers_changes():
+    text = pages.put(PAGE, "new")
+    assert text == f"# Title\n\n{pages.BEGIN}\n\nnew\n\n{pages.END}\n\nThe rest.\n"
+    assert pages.put(text, "new") == text
+
+
+@pytest.mark.parametrize(
+    "page", ["no markers", f"{pages.END}\n{pages.BEGIN}", PAGE + PAGE, pages.BEGIN]
+)
+def test_a_page_with_broken_markers_is_refused(page):
+    with pytest.raises(ValueError, match="needs one line"):
+        pages.put(page, "new")
+
+
+def test_a_stale_page_is_found_and_a_fresh_one_is_not(tmp_path):
+    page = tmp_path / "a.md"
+    page.write_text(PAGE)
+    makers = {"a.md": lambda: "new"}
+    stale = pages.differing(tmp_path, makers)
+    assert list(stale) == [page]
+    page.write_text(stale[page])
+    assert pages.differing(tmp_path, makers) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("bias at |d| is a*b", r"bias at \|d\| is a\*b"),
+        ("keeps ``|d|`` and :func:`f`", "keeps ``|d|`` and :func:`f`"),
+        ("weights w_ and a_b", r"weights w\_ and a_b"),
+        ("the `code` of Markdown", "the ``code`` of Markdown"),
+    ],
+)
+def test_formulas_of_a_docstring_are_no_markup(text, plain):
+    assert plain_docstrings.plain(text) == plain
+
+
+def rewritten(*lines: str) -> list[str]:
+    lines = list(lines)
+    plain_docstrings.rewrite(None, "function", "f", None, None, lines)
+    return lines
+
+
+def test_an_indented_formula_becomes_a_literal_block():
+    said = rewritten("One sentence.", "", "    b(d) = |d| * m", "", "Then more |d|.")
+    assert said == [
+        "One sentence.", "", "", "::", "", "    b(d) = |d| * m", "", "", r"Then more \|d\|.",
+    ]  # fmt: skip
+
+
+def test_sections_keep_their_indentation():
+    lines = ["One sentence.", "", "Args:", "    x: the |lag|.", "        more of it.", ""]
+    assert rewritten(*lines) == [line.replace("|lag|", r"\|lag\|") for line in lines]
+
+
+def test_a_literal_wrapped_at_the_margin_is_joined():
+    assert rewritten("where ``a +", "b`` is") == ["where ``a + b`` is"]
+
+
+def test_the_withdrawn_role_is_replaced():
+    context = {"body": '<div role="doc-biblioentry">x</div>'}
+    offline_site.mend_roles(None, "bibliography", "page.html", context, None)
+    assert context["body"] == '<div role="listitem">x</div>'
