@@ -1,0 +1,68 @@
+"""Corpora: downloading and verifying them, stand-ins without a network, windows over a text.
+
+Names load on first use, so that the command line can offer `pjrope data` without loading torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pjrope.data.archive import extract
+    from pjrope.data.batches import EvaluationWindows, evaluation_windows, sample_windows
+    from pjrope.data.corpora import (
+        Corpus,
+        corpus_names,
+        is_prepared,
+        load,
+        load_or_stand_in,
+        prepare,
+    )
+    from pjrope.data.download import fetch
+    from pjrope.data.home import data_home
+    from pjrope.data.manifest import CorpusEntry, DataError, FileEntry
+    from pjrope.data.synthetic import toy_ideal_nats, toy_language
+
+_HOMES = {
+    "corpora": ("Corpus", "corpus_names", "is_prepared", "load", "load_or_stand_in", "prepare"),
+    "batches": ("EvaluationWindows", "evaluation_windows", "sample_windows"),
+    "synthetic": ("toy_ideal_nats", "toy_language"),
+    "manifest": ("CorpusEntry", "DataError", "FileEntry"),
+    "download": ("fetch",),
+    "archive": ("extract",),
+    "home": ("data_home",),
+}
+_MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "Corpus",
+    "CorpusEntry",
+    "DataError",
+    "EvaluationWindows",
+    "FileEntry",
+    "corpus_names",
+    "data_home",
+    "evaluation_windows",
+    "extract",
+    "fetch",
+    "is_prepared",
+    "load",
+    "load_or_stand_in",
+    "prepare",
+    "sample_windows",
+    "toy_ideal_nats",
+    "toy_language",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

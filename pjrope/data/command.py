@@ -1,0 +1,109 @@
+"""The command `pjrope data NAME`, shared with the scripts in `data_scripts/`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from pjrope.data.home import data_home
+from pjrope.data.manifest import DataError, manifest
+
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+def add_arguments(parser: argparse.ArgumentParser, *, name: str | None = None) -> None:
+    """Add the options of the data command to a parser.
+
+    Args:
+        parser: parser to extend.
+        name: fix the corpus, as a script for one corpus does; None lets the user name it.
+    """
+    if name is None:
+        known = ", ".join(manifest())
+        parser.add_argument("name", nargs="?", metavar="NAME", help=f"corpus to prepare: {known}")
+        parser.add_argument("--list", action="store_true", help="list the corpora and stop")
+    else:
+        parser.set_defaults(name=name, list=False)
+    parser.add_argument(
+        "--mirror",
+        metavar="DIR",
+        help="copy from this folder (tiny_shakespeare/input.txt, …) instead of downloading; "
+        "default: $PJROPE_DATA_MIRROR",
+    )
+    parser.add_argument(
+        "--out",
+        metavar="DIR",
+        help="folder to keep corpora in; default: $PJROPE_DATA, else data/ in a checkout, else "
+        "the user cache",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry the data command out.
+
+    Args:
+        args: what a parser with `add_arguments` returned.
+
+    Returns:
+        Exit code: 0, or 2 after one line on stderr.
+    """
+    try:
+        if args.list:
+            _print_list(args.out)
+        else:
+            _prepare(args.name, args.mirror, args.out)
+    except DataError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    return 0
+
+
+def main(name: str, argv: Sequence[str] | None = None) -> int:
+    """Run the data command for one corpus, as its script in `data_scripts/` does.
+
+    Args:
+        name: the corpus.
+        argv: arguments; None takes those of the process.
+
+    Returns:
+        Exit code: 0, 2 for an error, 130 after Ctrl-C.
+    """
+    parser = argparse.ArgumentParser(description=f"Download and verify the corpus {name}.")
+    add_arguments(parser, name=name)
+    try:
+        return run(parser.parse_args(argv))
+    except KeyboardInterrupt:
+        print("stopped; run again to go on where it stopped", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _prepare(name: str | None, mirror: str | None, home: str | None) -> None:
+    # torch comes with the corpora, and `--help` should not wait for it.
+    from pjrope.data.corpora import STAND_INS, corpus_names, prepare
+
+    if name is None:
+        raise DataError(f"name a corpus ({', '.join(corpus_names())}) or ask for --list")
+    if name in STAND_INS:
+        print(f"{name} is made on the spot from nothing but Python: there is nothing to download")
+        return
+    path = prepare(name, mirror=mirror, home=home)
+    for entry in manifest()[name].files:
+        where = path if path.is_file() else path / entry.mirror_path
+        print(f"{name}: verified")
+        print(f"  path     {where}")
+        print(f"  bytes    {entry.bytes:,}")
+        print(f"  sha256   {entry.sha256}")
+        print(f"  licence  {entry.licence}")
+
+
+def _print_list(home: str | None) -> None:
+    from pjrope.data.corpora import STAND_INS, is_prepared
+
+    print(f"data home: {home or data_home()}")
+    for name, entry in manifest().items():
+        state = "ready" if is_prepared(name, home=home) else f"absent, `pjrope data {name}`"
+        size = sum(file.bytes for file in entry.files)
+        print(f"{name:<18} {size / 1e6:.1f} MB, {entry.licence} [{state}]")
+    for name in STAND_INS:
+        print(f"{name:<18} stand-in, made on the spot [ready]")
