@@ -1,0 +1,152 @@
+"""A decoder-only Transformer small enough to read in one sitting.
+
+One configuration gives the byte model of the PJ-RoPE protocol (LayerNorm, untied, biases), another
+the modern form (RMSNorm, tied, no biases). Nothing in it knows about positions but the kernel in
+each attention layer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, linear
+
+from ..attention import AttentionLayer, KVCache
+from ..kernels.base import kernel_from_spec
+
+NORMS = {"rms": nn.RMSNorm, "layer": nn.LayerNorm}
+
+
+@dataclass(frozen=True)
+class DecoderConfig:
+    """Shape of a :class:`Decoder`; JSON-able.
+
+    Attributes:
+        vocab: number of tokens.
+        width: channels of the residual stream.
+        layers: blocks.
+        heads: query heads.
+        length: L, the training length in tokens.
+        mlp_ratio: hidden channels of the MLP over width.
+        norm: "rms" or "layer".
+        tied: one matrix for embedding and head.
+        bias: biases in projections, MLP and head.
+        kernel: spec of the position kernel of every layer, None for no position.
+        kv_heads: key and value heads, default ``heads``.
+    """
+
+    vocab: int
+    width: int
+    layers: int
+    heads: int
+    length: int
+    mlp_ratio: float = 4.0
+    norm: str = "rms"
+    tied: bool = True
+    bias: bool = False
+    kernel: dict[str, Any] | None = None
+    kv_heads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.norm not in NORMS:
+            raise ValueError(f"norm is {self.norm!r}, known are {sorted(NORMS)}")
+        for name in ("vocab", "width", "layers", "heads", "length"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}, at least 1 is needed")
+
+    def to_json(self) -> dict[str, Any]:
+        """The configuration as plain JSON values."""
+        return asdict(self)
+
+
+class Block(nn.Module):
+    """Pre-norm attention and MLP, each added to the stream."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        norm, width = NORMS[config.norm], config.width
+        hidden = round(config.mlp_ratio * width)
+        self.attention_norm = norm(width)
+        self.attention = AttentionLayer(
+            width,
+            config.heads,
+            kv_heads=config.kv_heads,
+            kernel=kernel_from_spec(config.kernel),
+            bias=config.bias,
+        )
+        self.mlp_norm = norm(width)
+        self.up = nn.Linear(width, hidden, bias=config.bias)
+        self.down = nn.Linear(hidden, width, bias=config.bias)
+
+    def forward(self, x: Tensor, **attention: Any) -> Tensor:
+        """``(B, N, width)`` to the same; keywords go to the attention layer."""
+        x = x + self.attention(self.attention_norm(x), **attention)
+        return x + self.down(gelu(self.up(self.mlp_norm(x))))
+
+
+class Decoder(nn.Module):
+    """Tokens to next-token logits, ``(B, N) -> (B, N, vocab)``.
+
+    Args:
+        config: a :class:`DecoderConfig`.
+        seed: of the initial weights. Backbone and position kernels draw from streams of their
+            own, so models that differ in the kernel alone share their backbone bit for bit.
+            None draws from torch's global generator.
+
+    Raises:
+        ValueError: a kernel made for other heads or channels than the configuration's.
+    """
+
+    def __init__(self, config: DecoderConfig, *, seed: int | None = None) -> None:
+        super().__init__()
+        self.config = config
+        with torch.random.fork_rng(devices=[], enabled=seed is not None):
+            if seed is not None:
+                torch.manual_seed(seed)
+            self.embedding = nn.Embedding(config.vocab, config.width)
+            self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+            self.norm = NORMS[config.norm](config.width)
+            self.head = (
+                None if config.tied else nn.Linear(config.width, config.vocab, bias=config.bias)
+            )
+            if config.tied:  # the rows are output directions too: unit norm, not unit entries
+                nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(config.width))
+        stream = None if seed is None else torch.Generator().manual_seed(seed)
+        for block in self.blocks:
+            block.attention.kernel.reset_parameters(stream)
+
+    def new_cache(self, max_length: int | None = None) -> list[KVCache]:
+        """An empty cache for each layer."""
+        return [KVCache(max_length, kernel=block.attention.kernel) for block in self.blocks]
+
+    def forward(
+        self,
+        tokens: Tensor,
+        *,
+        cache: list[KVCache] | None = None,
+        q_pos: Tensor | None = None,
+        keep: Tensor | None = None,
+        segments: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:
+        """Next-token logits.
+
+        Args:
+            tokens: ``(B, N)`` int64.
+            cache: from :meth:`new_cache`; tokens are appended to it.
+            q_pos: ``(N,)`` or ``(B, N)`` positions, default ``0 … N-1`` or behind the cache.
+            keep: boolean, broadcastable to ``(B, H, N, K)``.
+            segments: document ids, as in :func:`pjrope.attend`.
+
+        Returns:
+            ``(B, N, vocab)``.
+        """
+        x = self.embedding(tokens)
+        for n, block in enumerate(self.blocks):
+            past = None if cache is None else cache[n]
+            x = block(x, cache=past, q_pos=q_pos, keep=keep, segments=segments)
+        x = self.norm(x)
+        return linear(x, self.embedding.weight) if self.head is None else self.head(x)

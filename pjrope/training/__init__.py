@@ -1,0 +1,18 @@
+"""Training: one plain loop, checkpoints that resume to the bit, evaluation by length."""
+
+from .checkpoints import CheckpointError, load_model, save_model
+from .evaluation import evaluate, token_losses
+from .loop import TrainConfig, TrainResult, train
+from .seeding import stream
+
+__all__ = [
+    "CheckpointError",
+    "TrainConfig",
+    "TrainResult",
+    "evaluate",
+    "load_model",
+    "save_model",
+    "stream",
+    "token_losses",
+    "train",
+]

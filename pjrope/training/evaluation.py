@@ -1,0 +1,90 @@
+"""Evaluation: the same bytes scored at every context length, and where in the window loss sits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from ..data.batches import EvaluationWindows
+
+TOKENS_PER_BATCH = 8192
+
+
+@torch.no_grad()
+def token_losses(model: nn.Module, windows: Tensor) -> Tensor:
+    """Loss of every prediction in every window.
+
+    Args:
+        model: tokens ``(B, N)`` to logits ``(B, N, vocab)``.
+        windows: ``(n, T + 1)`` int64.
+
+    Returns:
+        ``(n, T)`` fp32 on the CPU, nats per token.
+    """
+    device = next(model.parameters()).device
+    training = model.training
+    model.eval()
+    rows = max(1, TOKENS_PER_BATCH // (windows.shape[1] - 1))
+    found = []
+    for batch in windows.split(rows):
+        batch = batch.to(device)
+        logits = model(batch[:, :-1]).float()
+        loss = cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten(), reduction="none")
+        found.append(loss.view(batch.shape[0], -1).cpu())
+    model.train(training)
+    return torch.cat(found)
+
+
+def position_buckets(losses: Tensor, edges: Sequence[int]) -> list[dict[str, Any]]:
+    """Mean loss by position in the window.
+
+    Args:
+        losses: ``(n, T)``.
+        edges: bucket ends, ascending; those beyond T are dropped.
+
+    Returns:
+        one ``{"from", "to", "loss"}`` a bucket, positions counted from 0, ``to`` exclusive.
+    """
+    ends = [e for e in edges if e < losses.shape[1]] + [losses.shape[1]]
+    starts = [0, *ends[:-1]]
+    return [
+        {"from": a, "to": b, "loss": float(losses[:, a:b].double().mean())}
+        for a, b in zip(starts, ends, strict=True)
+    ]
+
+
+def evaluate(
+    model: nn.Module, windows: EvaluationWindows, *, lengths: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Loss of the same scored segments at several context lengths.
+
+    Args:
+        model: tokens ``(B, N)`` to logits ``(B, N, vocab)``.
+        windows: fixed segments of a text.
+        lengths: context lengths T, tokens.
+
+    Returns:
+        a row per length: ``length``; ``loss`` over the scored segments (each byte predicted from
+        at least T/2 bytes); ``segments``, the same one by one; ``loss_all``, the mean over all
+        positions of the windows; ``buckets`` by position, doubling from 64. Nats per token.
+    """
+    rows = []
+    for length in lengths:
+        tokens, score_from = windows.windows(length)
+        losses = token_losses(model, tokens)
+        scored = losses[:, score_from:].double()
+        per_segment = scored.reshape(windows.segments, -1).mean(1)
+        rows.append(
+            {
+                "length": length,
+                "loss": float(per_segment.mean()),
+                "segments": [float(x) for x in per_segment],
+                "loss_all": float(losses.double().mean()),
+                "buckets": position_buckets(losses, [64 * 2**n for n in range(15)]),
+            }
+        )
+    return rows
