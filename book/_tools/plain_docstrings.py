@@ -2,7 +2,8 @@
 
 A docstring is written for ``help()``: |d|, a*b and w_ are formulas there, but reStructuredText
 would take them for substitutions, emphasis and links, and the build treats its complaints as errors.
-Double backticks and roles keep their meaning.
+Double backticks keep their meaning; a role becomes the name it points at, since ``help()`` shows
+private names that the site has no page for.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import re
 
 from sphinx.application import Sphinx
 
-KEPT = re.compile(r"(``.+?``|:[a-z:]+:`[^`]+`)")
+KEPT = re.compile(r"(``.+?``)")
+ROLE = re.compile(r":[a-z:]+:`~?([^`]+)`")
 
 
 def plain(text: str) -> str:
@@ -19,7 +21,8 @@ def plain(text: str) -> str:
 
     Single backticks, which Markdown writers use for code, become double ones.
     """
-    pieces = KEPT.split(re.sub(r"(?<![`:])`([^`]+)`(?!`)", r"``\1``", text))
+    text = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", ROLE.sub(r"``\1``", text))
+    pieces = KEPT.split(text)
     pieces[::2] = [
         re.sub(r"(?<=\w)_(?!\w)", r"\_", re.sub(r"(?<!\\)([*|`])", r"\\\1", piece))
         for piece in pieces[::2]

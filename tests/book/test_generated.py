@@ -92,7 +92,7 @@ def test_a_stale_page_is_found_and_a_fresh_one_is_not(tmp_path):
     ("text", "plain"),
     [
         ("bias at |d| is a*b", r"bias at \|d\| is a\*b"),
-        ("keeps ``|d|`` and :func:`f`", "keeps ``|d|`` and :func:`f`"),
+        ("keeps ``|d|``; :func:`~a.f` and", "keeps ``|d|``; ``a.f`` and"),
         ("weights w_ and a_b", r"weights w\_ and a_b"),
         ("the `code` of Markdown", "the ``code`` of Markdown"),
     ],
