@@ -1,0 +1,46 @@
+"""Experiments: frozen specs, runs that resume, rows with a run card, comparisons over seeds."""
+
+from pjrope.experiments.compare import (
+    Difference,
+    Summary,
+    paired_difference,
+    summary,
+    table,
+    verdict,
+)
+from pjrope.experiments.registry import get, names, register
+from pjrope.experiments.run import CellsFailed, run
+from pjrope.experiments.spec import (
+    Cell,
+    CellContext,
+    CellResult,
+    Experiment,
+    ExperimentError,
+    Preset,
+    Table,
+)
+from pjrope.experiments.store import Result, load, read
+
+__all__ = [
+    "Cell",
+    "CellContext",
+    "CellResult",
+    "CellsFailed",
+    "Difference",
+    "Experiment",
+    "ExperimentError",
+    "Preset",
+    "Result",
+    "Summary",
+    "Table",
+    "get",
+    "load",
+    "names",
+    "paired_difference",
+    "read",
+    "register",
+    "run",
+    "summary",
+    "table",
+    "verdict",
+]

@@ -1,0 +1,72 @@
+"""The experiments by name; their modules are imported only when one is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from pjrope.experiments.spec import Experiment, ExperimentError, check_name
+
+__all__ = ["get", "names", "register", "where"]
+
+_PLACES = {
+    "byte_lm/baselines": "pjrope.experiments.byte_lm:BASELINES",
+    "order_toy": "pjrope.experiments.order_toy:EXPERIMENT",
+}
+
+
+def register(name: str, place: str) -> None:
+    """Add an experiment that lives outside the package.
+
+    Args:
+        name: experiment name; must not be taken by another place.
+        place: "module:ATTRIBUTE" of the `Experiment`; worker processes import it from there.
+
+    Raises:
+        ExperimentError: for a name that is taken or a place of another form.
+    """
+    if _PLACES.get(check_name(name), place) != place:
+        raise ExperimentError(f"experiment {name!r} is {_PLACES[name]}; choose another name")
+    if place.count(":") != 1:
+        raise ExperimentError(f"place {place!r}: write module:ATTRIBUTE")
+    _PLACES[name] = place
+
+
+def names() -> list[str]:
+    """Return all experiment names, sorted."""
+    return sorted(_PLACES)
+
+
+def where(name: str) -> str:
+    """Return the place, "module:ATTRIBUTE", of an experiment.
+
+    Raises:
+        ExperimentError: for an unknown name; the message lists the known ones.
+    """
+    if name not in _PLACES:
+        raise ExperimentError(f"no experiment {name!r}; choose from: {', '.join(names())}")
+    return _PLACES[name]
+
+
+def get(name: str) -> Experiment:
+    """Import and return an experiment.
+
+    Raises:
+        ExperimentError: for an unknown name, a place that is missing, or one that holds an
+            experiment of another name.
+    """
+    return at(where(name), name)
+
+
+def at(place: str, name: str) -> Experiment:
+    """Return the experiment `name` found at `place`."""
+    module_name, attribute = place.split(":")
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name != module_name:  # a dependency is missing: its own message says more
+            raise
+        raise ExperimentError(f"{name}: this installation has no module {module_name}") from None
+    experiment = getattr(module, attribute, None)
+    if not isinstance(experiment, Experiment) or experiment.name != name:
+        raise ExperimentError(f"{name}: {place} is not the experiment of that name")
+    return experiment
