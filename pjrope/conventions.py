@@ -27,25 +27,77 @@ class Row:
 
 
 TABLE: list[Row] = [
-    Row("$B, H, H_k$", "batch, query heads, key heads ($H_k$ divides $H$)", "count", "batch, heads, kv_heads", "scalars"),
+    Row(
+        "$B, H, H_k$",
+        "batch, query heads, key heads ($H_k$ divides $H$)",
+        "count",
+        "batch, heads, kv_heads",
+        "scalars",
+    ),
     Row("$N, Q, K$", "tokens in a sequence, queries, keys", "tokens", "length", "scalars"),
     Row("$D$", "channels of one head", "count", "head_dim", "scalar"),
     Row("$q, k, v$", "queries, keys, values", "none", "q, k, v", "(B, H, Q, D), (B, Hk, K, D)"),
-    Row("$i, j$", "position of the query, position of the key", "tokens", "q_pos, k_pos", "(Q,) or (B, Q); (K,) or (B, K)"),
+    Row(
+        "$i, j$",
+        "position of the query, position of the key",
+        "tokens",
+        "q_pos, k_pos",
+        "(Q,) or (B, Q); (K,) or (B, K)",
+    ),
     Row("$d = i - j$", "lag; $d \\ge 0$ is the past", "tokens", "lags", "(Q, K) or (n,)"),
-    Row("$L$", "training length, one constant per kernel, never the current $N$", "tokens", "length", "scalar"),
+    Row(
+        "$L$",
+        "training length, one constant per kernel, never the current $N$",
+        "tokens",
+        "length",
+        "scalar",
+    ),
     Row("$\\omega$", "frequency", "radians per token", "omega", "(D/2,) or (H,)"),
     Row("$s$", "context extension factor, target length over $L$", "none", "scale", "scalar"),
-    Row("$e^{-i\\omega d}$", "how a lag enters every rotary score: keys and queries turn by $+\\omega p$", "none", "kernel.rotate", "(B, H, N, D)"),
-    Row("$b_h(d)$", "bias of head $h$ at lag $d$, added to the logit; $b_h(-d) = b_h(d)$", "nats", "kernel.lag_bias", "(H, n)"),
-    Row("$\\varphi_q, \\varphi_k$", "channels with $b(i-j) = \\varphi_q(i)\\cdot\\varphi_k(j)$ for $i \\ge j$", "none", "kernel.fold", "(H, Q, r), (H, K, r)"),
+    Row(
+        "$e^{-i\\omega d}$",
+        "how a lag enters every rotary score: keys and queries turn by $+\\omega p$",
+        "none",
+        "kernel.rotate",
+        "(B, H, N, D)",
+    ),
+    Row(
+        "$b_h(d)$",
+        "bias of head $h$ at lag $d$, added to the logit; $b_h(-d) = b_h(d)$",
+        "nats",
+        "kernel.lag_bias",
+        "(H, n)",
+    ),
+    Row(
+        "$\\varphi_q, \\varphi_k$",
+        "channels with $b(i-j) = \\varphi_q(i)\\cdot\\varphi_k(j)$ for $i \\ge j$",
+        "none",
+        "kernel.fold",
+        "(H, Q, r), (H, K, r)",
+    ),
     Row("$r$", "order of a jet", "none", "order, max_order", "scalar"),
     Row("$x = d/L$", "scaled lag", "none", "coordinates.linear", "(n,)"),
-    Row("$\\tau = d/(1+d/L)$", "bounded shear coordinate", "tokens", "coordinates.bounded_shear", "(n,)"),
+    Row(
+        "$\\tau = d/(1+d/L)$",
+        "bounded shear coordinate",
+        "tokens",
+        "coordinates.bounded_shear",
+        "(n,)",
+    ),
     Row("$\\eta = \\operatorname{asinh}(d/L)$", "rapidity", "none", "coordinates.rapidity", "(n,)"),
-    Row("$\\phi = L\\,\\eta$", "light-cone phase coordinate", "tokens", "coordinates.phase", "(n,)"),
-    Row("$\\beta = d/\\sqrt{d^2+L^2}$", "velocity, below 1", "none", "coordinates.velocity", "(n,)"),
-    Row("$\\zeta_r = a_r + i b_r$", "amplitude of order $r$: $a_r\\cos\\omega d - b_r\\sin\\omega d$", "nats", "zeta_re, zeta_im", "(H, R+1)"),
+    Row(
+        "$\\phi = L\\,\\eta$", "light-cone phase coordinate", "tokens", "coordinates.phase", "(n,)"
+    ),
+    Row(
+        "$\\beta = d/\\sqrt{d^2+L^2}$", "velocity, below 1", "none", "coordinates.velocity", "(n,)"
+    ),
+    Row(
+        "$\\zeta_r = a_r + i b_r$",
+        "amplitude of order $r$: $a_r\\cos\\omega d - b_r\\sin\\omega d$",
+        "nats",
+        "zeta_re, zeta_im",
+        "(H, R+1)",
+    ),
     Row("$c$", "damping, $e^{-c\\,d/L}$", "none", "damping", "(H,)"),
     Row("$m_h$", "ALiBi slope, $-m_h d$", "nats per token", "slopes", "(H,)"),
     Row("$g$", "sector gate, softmax over the enabled sectors", "none", "gates", "(H, sectors)"),
@@ -72,7 +124,11 @@ def as_positions(positions: Tensor, name: str = "positions") -> Tensor:
         ValueError: positions that are not integers, since a cast would merge neighbours
             (bf16 holds no odd integer above 256).
     """
-    if positions.dtype.is_floating_point or positions.dtype.is_complex or positions.dtype == torch.bool:
+    if (
+        positions.dtype.is_floating_point
+        or positions.dtype.is_complex
+        or positions.dtype == torch.bool
+    ):
         raise ValueError(
             f"{name} have dtype {positions.dtype}, positions are integers: pass torch.arange(n) or "
             f"{name}.round().long()"

@@ -34,7 +34,9 @@ class KVCache:
         ValueError: more tokens than ``max_length``, or shapes that changed.
     """
 
-    def __init__(self, max_length: int | None = None, *, kernel: PositionKernel | None = None) -> None:
+    def __init__(
+        self, max_length: int | None = None, *, kernel: PositionKernel | None = None
+    ) -> None:
         if max_length is not None and max_length < 1:
             raise ValueError(f"max_length is {max_length}, room for at least 1 token is needed")
         self.max_length = max_length
@@ -87,7 +89,9 @@ class KVCache:
                 "make a larger KVCache"
             )
         if self._pos is not None and pos.ndim != self._pos.ndim:
-            raise ValueError(f"pos has shape {tuple(pos.shape)}, the cache holds {tuple(self.positions.shape)}")
+            raise ValueError(
+                f"pos has shape {tuple(pos.shape)}, the cache holds {tuple(self.positions.shape)}"
+            )
         self._pos = _grown(self._pos, pos, self.length, axis=-1)
         if self.mode != "raw":
             _, k = self.kernel.rotate(None, k, None, pos - self._origins(self.length, total))
@@ -189,7 +193,14 @@ def attend_cached(
     positions = {"q_pos": q_pos, "k_pos": cache.positions}
     if cache.mode == "raw":
         return attend(
-            q, cache.keys, cache.values, kernel, **positions, keep=keep, scale=scale, backend=backend
+            q,
+            cache.keys,
+            cache.values,
+            kernel,
+            **positions,
+            keep=keep,
+            scale=scale,
+            backend=backend,
         )
     channels = q.shape[3]
     stored = cache.keys[..., :1].expand(-1, -1, -1, channels).to(q.dtype)  # shapes only

@@ -33,7 +33,9 @@ class Plan:
 
 def _estimate(problem: Problem, fused: bool) -> int:
     wide = 8 if problem.q.dtype == torch.float64 else 4
-    copies = problem.q.numel() + problem.k.numel() * problem.groups + problem.v.numel() * problem.groups
+    copies = (
+        problem.q.numel() + problem.k.numel() * problem.groups + problem.v.numel() * problem.groups
+    )
     output = problem.q.shape[0] * problem.q.shape[1] * problem.queries * problem.v.shape[3]
     total = copies + output
     if not fused:
@@ -71,7 +73,9 @@ def _plan(problem: Problem, backend: str) -> Plan:
         if true
     ]
     return Plan(
-        "sdpa", f"query blocks of {problem.block}, for {' and '.join(why)}", _estimate(problem, False)
+        "sdpa",
+        f"query blocks of {problem.block}, for {' and '.join(why)}",
+        _estimate(problem, False),
     )
 
 

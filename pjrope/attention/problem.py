@@ -180,7 +180,12 @@ class Problem:
             seen = visible_keys(start, self.queries, self.keys, self.causal)
             if seen < keys:
                 rows = causal_keep(
-                    self.queries, self.keys, self.causal, start=start, stop=stop, device=self.q.device
+                    self.queries,
+                    self.keys,
+                    self.causal,
+                    start=start,
+                    stop=stop,
+                    device=self.q.device,
                 )
                 parts.append(rows[:, :keys])
         if self.segments is not None:
@@ -201,9 +206,13 @@ class Problem:
 def _check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.ndim != 4:
-            raise ValueError(f"{name} has shape {tuple(x.shape)}, (batch, heads, tokens, channels) is needed")
+            raise ValueError(
+                f"{name} has shape {tuple(x.shape)}, (batch, heads, tokens, channels) is needed"
+            )
     if k.shape[:3] != v.shape[:3]:
-        raise ValueError(f"k {tuple(k.shape)} and v {tuple(v.shape)} differ in batch, heads or tokens")
+        raise ValueError(
+            f"k {tuple(k.shape)} and v {tuple(v.shape)} differ in batch, heads or tokens"
+        )
     if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
         raise ValueError(f"q {tuple(q.shape)} and k {tuple(k.shape)} differ in batch or channels")
     if q.shape[1] % k.shape[1]:
@@ -211,7 +220,9 @@ def _check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:
     if not q.dtype == k.dtype == v.dtype:
         raise ValueError(f"q, k, v have dtypes {q.dtype}, {k.dtype}, {v.dtype}: cast them to one")
     if q.shape[2] == 0 or k.shape[2] == 0:
-        raise ValueError(f"{q.shape[2]} queries and {k.shape[2]} keys: at least one of each is needed")
+        raise ValueError(
+            f"{q.shape[2]} queries and {k.shape[2]} keys: at least one of each is needed"
+        )
 
 
 def _check_kernel(kernel: PositionKernel, q: Tensor, k: Tensor) -> None:
@@ -241,7 +252,9 @@ def _positions(
     if q_pos is None and queries <= keys:
         q_pos = k_pos[..., keys - queries :]
     if q_pos is None or k_pos is None:
-        raise ValueError(f"positions of {queries} queries and {keys} keys: pass both q_pos and k_pos")
+        raise ValueError(
+            f"positions of {queries} queries and {keys} keys: pass both q_pos and k_pos"
+        )
     found = []
     for name, pos, count in (("q_pos", q_pos, queries), ("k_pos", k_pos, keys)):
         pos = as_positions(pos, name).to(q.device)
@@ -259,7 +272,9 @@ def _check_keep(keep: Tensor | None, shape: tuple[int, int, int, int]) -> Tensor
     if keep is None:
         return None
     if keep.dtype != torch.bool:
-        raise ValueError(f"keep has dtype {keep.dtype}, a boolean mask is needed: True = may attend")
+        raise ValueError(
+            f"keep has dtype {keep.dtype}, a boolean mask is needed: True = may attend"
+        )
     if keep.ndim < 2:
         raise ValueError(f"keep has shape {tuple(keep.shape)}, (..., Q, K) is needed")
     try:
@@ -283,7 +298,9 @@ def _check_segments(
         raise ValueError("segments is a pair (q_segments, k_segments) of document ids")
     for name, ids, count in (("q", segments[0], q.shape[2]), ("k", segments[1], k.shape[2])):
         if ids.shape not in ((count,), (q.shape[0], count), (1, count)):
-            raise ValueError(f"{name} segments have shape {tuple(ids.shape)}, (B, {count}) is needed")
+            raise ValueError(
+                f"{name} segments have shape {tuple(ids.shape)}, (B, {count}) is needed"
+            )
     q_seg, k_seg = segments
     if q_seg.ndim != k_seg.ndim:
         q_seg, k_seg = (s if s.ndim == 2 else s[None] for s in (q_seg, k_seg))

@@ -40,7 +40,9 @@ def per_head(name: str, value: float | Tensor, heads: int) -> Tensor:
     if tensor.ndim == 0:
         tensor = tensor.repeat(heads)
     if tensor.shape != (heads,):
-        raise ValueError(f"{name} has shape {tuple(tensor.shape)}, one number or ({heads},) is needed")
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)}, one number or ({heads},) is needed"
+        )
     return tensor
 
 
@@ -59,4 +61,3 @@ def constant(values: Tensor) -> Tensor:
 def real_lags(lags: Tensor) -> Tensor:
     """|lags| in the phase dtype: biases are even in the lag."""
     return lags.abs().to(phase_dtype(lags.device))
-

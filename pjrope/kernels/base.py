@@ -176,7 +176,9 @@ class PositionKernel(nn.Module):
         return super()._apply(lambda t: _keep_wide(fn, t), recurse)
 
     def extra_repr(self) -> str:
-        return ", ".join(f"{k}={v!r}" for k, v in self._arguments.items() if not isinstance(v, list))
+        return ", ".join(
+            f"{k}={v!r}" for k, v in self._arguments.items() if not isinstance(v, list)
+        )
 
 
 def _keep_wide(fn: Any, tensor: Tensor) -> Tensor:
@@ -185,7 +187,9 @@ def _keep_wide(fn: Any, tensor: Tensor) -> Tensor:
     except TypeError:  # a device without fp64 (MPS)
         return fn(tensor.float())
     constant = not isinstance(tensor, nn.Parameter)
-    narrowed = moved.dtype in (torch.float16, torch.bfloat16) or (constant and moved.dtype != tensor.dtype)
+    narrowed = moved.dtype in (torch.float16, torch.bfloat16) or (
+        constant and moved.dtype != tensor.dtype
+    )
     if not tensor.is_floating_point() or not narrowed:
         return moved
     return tensor.to(moved.device)

@@ -29,9 +29,7 @@ def rope_rotate(
     return out
 
 
-def rope_score(
-    q: Sequence[float], k: Sequence[float], lag: int, omega: Sequence[float]
-) -> float:
+def rope_score(q: Sequence[float], k: Sequence[float], lag: int, omega: Sequence[float]) -> float:
     """``Re sum_k conj(q_k) k_k e^{-i omega_k lag}``, interleaved channels."""
     total = 0.0
     for n, w in enumerate(omega):
@@ -108,5 +106,7 @@ def attention(
         ]
         values = [v[j] for j in range(len(k)) if keep[i][j]]
         weights = softmax(logits) if logits else []
-        out.append([sum(w * x[c] for w, x in zip(weights, values, strict=True)) for c in range(len(v[0]))])
+        out.append(
+            [sum(w * x[c] for w, x in zip(weights, values, strict=True)) for c in range(len(v[0]))]
+        )
     return out

@@ -127,7 +127,9 @@ class NTK(Extension):
         if dim < 4:
             raise ValueError(f"NTK scaling divides by D - 2, and D is {dim}: use PI or D >= 4")
         k = torch.arange(0, dim, 2, dtype=omega.dtype, device=omega.device)
-        return omega * torch.as_tensor(factor, device=omega.device).to(omega.dtype) ** (-k / (dim - 2))
+        return omega * torch.as_tensor(factor, device=omega.device).to(omega.dtype) ** (
+            -k / (dim - 2)
+        )
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,9 @@ class YaRN(Extension):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.length is None:
-            raise ValueError("YaRN(length=None): pass the training length, the ramp counts turns in it")
+            raise ValueError(
+                "YaRN(length=None): pass the training length, the ramp counts turns in it"
+            )
 
     def keep(self, omega: Tensor) -> Tensor:
         """Share of each frequency that stays: ``(D/2,)`` in [0, 1]."""

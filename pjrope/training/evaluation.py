@@ -77,7 +77,7 @@ def evaluate(
         tokens, score_from = windows.windows(length)
         losses = token_losses(model, tokens)
         scored = losses[:, score_from:].double()
-        per_segment = scored.reshape(windows.segments, -1).mean(1)
+        per_segment = scored.reshape(len(windows.ends), -1).mean(1)
         rows.append(
             {
                 "length": length,

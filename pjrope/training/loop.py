@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,10 @@ from .checkpoints import (
 )
 from .runlog import RunLog
 from .seeding import stream
+
+
+# Draws a batch: (generator, batch, length) -> inputs and targets (batch, length), -100 not scored.
+Sampler = Callable[[torch.Generator, int, int], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -148,21 +153,23 @@ def _resume(
 
 def train(
     model: nn.Module,
-    data: Tensor,
+    data: Tensor | Sampler,
     config: TrainConfig,
     *,
     seed: int,
     out: Path | str | None = None,
     progress: bool = True,
 ) -> TrainResult:
-    """Train a model on random windows of a token stream, in place.
+    """Train a model in place, on random windows of a text or on what a sampler draws.
 
     Step t draws its batch from a stream of its own, ``(seed, "data", t)``; a run that was killed
     and started again in the same folder ends with the same bits as one that was not.
 
     Args:
         model: tokens ``(B, N)`` to logits ``(B, N, vocab)``.
-        data: ``(n,)`` integer tokens.
+        data: ``(n,)`` integer tokens, each window predicting its next token; or a function
+            ``(generator, batch, length) -> (inputs, targets)``, both ``(batch, length)`` int64,
+            that uses no other randomness. Targets of -100 are not scored.
         config: a :class:`TrainConfig`.
         seed: of the data stream.
         out: folder for ``checkpoint.safetensors`` and ``log.jsonl``; None keeps nothing.
@@ -186,7 +193,9 @@ def train(
     log = RunLog(None if folder is None else folder / "log.jsonl", step=first)
     model.train()
     steps = range(first, config.steps)
-    for step in tqdm(steps, "training", delay=5, disable=not progress, initial=first, total=config.steps):
+    for step in tqdm(
+        steps, "training", delay=5, disable=not progress, initial=first, total=config.steps
+    ):
         for group in optimizer.param_groups:
             group["lr"] = config.rate(step) * group["factor"]
         loss = _step(model, data, config, stream(seed, "data", step), optimizer, device)
@@ -194,7 +203,9 @@ def train(
         if done % config.log_every == 0 or done == config.steps:
             value = loss.item()
             if not math.isfinite(value):
-                raise FloatingPointError(f"the loss is {value} at step {done}: lower lr={config.lr}")
+                raise FloatingPointError(
+                    f"the loss is {value} at step {done}: lower lr={config.lr}"
+                )
             log.add(step=done, loss=value, rate=config.rate(step))
         if folder is not None and (done % config.checkpoint_every == 0 or done == config.steps):
             save_tensors(
@@ -207,16 +218,21 @@ def train(
 
 def _step(
     model: nn.Module,
-    data: Tensor,
+    data: Tensor | Sampler,
     config: TrainConfig,
     generator: torch.Generator,
     optimizer: torch.optim.Optimizer,
     device: torch.device,
 ) -> Tensor:
-    windows = sample_windows(data, batch=config.batch, length=config.length, generator=generator)
-    windows = windows.to(device)
-    logits = model(windows[:, :-1])
-    loss = cross_entropy(logits.flatten(0, 1).float(), windows[:, 1:].flatten())
+    if isinstance(data, Tensor):
+        windows = sample_windows(
+            data, batch=config.batch, length=config.length, generator=generator
+        )
+        inputs, targets = windows[:, :-1], windows[:, 1:]
+    else:
+        inputs, targets = data(generator, config.batch, config.length)
+    logits = model(inputs.to(device))
+    loss = cross_entropy(logits.flatten(0, 1).float(), targets.to(device).flatten())
     optimizer.zero_grad(set_to_none=True)
     loss.backward()
     if config.clip:
