@@ -18,7 +18,7 @@ BY_SPHINX = {"genindex.html", "search.html", "py-modindex.html", "prf-prf.html",
 
 def built() -> set[str]:
     pages = {path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html")}
-    return {name for name in pages if not name.startswith(("_static/", "_modules/"))}
+    return {name for name in pages if not name.startswith("_static/")}
 
 
 def test_every_page_of_the_contents_is_built_and_no_other():

@@ -20,7 +20,7 @@ BUILT = [
     if "_static" not in path.parts
 ]
 WIDTHS = (1280, 390)
-# Pages of the book in all four views; indexes and source listings, which one template makes, in one.
+# Pages of the book in all four views; indexes, which Sphinx makes, in one.
 VIEWS = [
     pytest.param(name, width, schemes, id=f"{name}-{width}")
     for name in dict.fromkeys(WANTED + BUILT)
