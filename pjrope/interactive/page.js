@@ -24,7 +24,7 @@ figure.replaceChildren();
 const panel = make("div", { style: "display:flex;flex-wrap:wrap;gap:.25rem 1.5rem" }, figure);
 const inputs = config.controls.map((control) => {
   const label = make("label", {
-    style: "display:inline-flex;flex-wrap:wrap;align-items:center;gap:.5rem;min-height:44px;max-width:100%",
+    style: "display:inline-flex;align-items:center;gap:.5rem;min-height:44px;max-width:100%",
   }, panel, control.label + " ");
   if (control.options) {
     const select = make("select", { name: control.name, style: "min-height:44px;font:inherit" }, label);
@@ -34,7 +34,7 @@ const inputs = config.controls.map((control) => {
   }
   const range = make("input", {
     type: "range", name: control.name, min: control.low, max: control.high, step: control.step,
-    style: "height:44px;width:10rem;max-width:100%",
+    style: "height:44px;flex:1 1 5rem;width:10rem;min-width:5rem",
   }, label);
   range.value = control.value;
   range.shown = make("output", { style: "min-width:3.5em;font-variant-numeric:tabular-nums" }, label);
