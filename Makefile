@@ -35,7 +35,7 @@ book: $(RAN) $(SITE)
 	@echo "The book: file://$(CURDIR)/_build/html/index.html"
 
 test: $(LINTED) $(CHECKED) $(TESTED) $(RAN) $(SITE) $(LOOKED)
-	@echo "All tests passed. Unchanged parts are not run again: make clean test starts afresh."
+	@echo "All tests passed. What has not changed is not run again; make clean removes everything built."
 
 lint: $(INSTALLED)
 	$(RUN) ruff check
