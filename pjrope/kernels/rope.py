@@ -104,9 +104,10 @@ class RoPE(PositionKernel):
         arguments = dict(arguments)
         trained = arguments.pop("trained", False)
         if trained:
-            arguments["omega"] = nn.Parameter(torch.tensor(arguments["omega"], dtype=torch.float32))
+            values = torch.tensor(arguments["omega"], dtype=torch.float32, device="cpu")
+            arguments["omega"] = nn.Parameter(values)
         arguments["extension"] = extension_from_spec(arguments.get("extension"))
-        return cls(**arguments)
+        return cls(**arguments).to(torch.get_default_device())
 
     @property
     def claims(self) -> Claims:

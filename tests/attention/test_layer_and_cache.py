@@ -1,0 +1,143 @@
+import pytest
+import torch
+
+from pjrope.attention import AttentionLayer, KVCache, attend
+from pjrope.attention import cache as cache_module
+from pjrope.kernels import ALiBi, FourierJet, RoPE
+from pjrope.positions import NTK, left_padded_positions
+from tests.kernels.catalogue import HEAD_DIM, HEADS, LENGTH, NAMES, Damped, kernels
+
+WIDTH = HEADS * HEAD_DIM
+
+
+def layer_and_input(kernel, tokens=30, **options):
+    torch.manual_seed(0)
+    layer = AttentionLayer(WIDTH, HEADS, kernel=kernel, **options)
+    return layer.double(), torch.randn(2, tokens, WIDTH, dtype=torch.float64)
+
+
+@pytest.fixture
+def small_pages(monkeypatch):
+    monkeypatch.setattr(cache_module, "PAGE", 8)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("chunks", [[1] * 30, [10, 5, 15], [29, 1]], ids=["tokens", "chunks", "last"])
+@pytest.mark.parametrize("name", NAMES)
+def test_decoding_equals_the_full_pass(name, chunks, small_pages):
+    kernel = kernels()[name]
+    layer, x = layer_and_input(kernel)
+    cache, rows = KVCache(), []
+    for chunk in x.split(chunks, dim=1):
+        rows.append(layer(chunk, cache=cache))
+    assert cache.length == 30
+    got = torch.cat(rows, dim=1)
+    if kernel.claims.length_free:
+        torch.testing.assert_close(got, layer(x), rtol=0, atol=1e-10)
+    else:  # each step then is the last row of a pass over what had been seen
+        end = 0
+        for row, chunk in zip(rows, chunks, strict=True):
+            end += chunk
+            torch.testing.assert_close(row, layer(x[:, :end])[:, -chunk:], rtol=0, atol=1e-10)
+
+
+@torch.no_grad()
+def test_a_dynamic_factor_cannot_be_cached_away():
+    layer, x = layer_and_input(RoPE(HEAD_DIM, extension=NTK(length=8)))
+    assert float((layer(x)[:, :9] - layer(x[:, :9])).abs().max()) > 1e-3
+
+
+def test_storage_follows_the_claims():
+    for kernel, mode in (
+        (RoPE(8), "rotated"),
+        (Damped(), "paged"),
+        (RoPE(8, extension=NTK(length=8)), "raw"),
+        (ALiBi(4), "raw"),
+        (RoPE(8) + ALiBi(4), "rotated"),
+    ):
+        assert KVCache(kernel=kernel).mode == mode
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_paged_keys_stay_finite_far_out(dtype):
+    # 0.05 * 131072 would overflow any float if keys were rotated about position 0.
+    kernel = Damped(0.05)
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 700, 8, generator=generator).to(dtype) for _ in range(3))
+    positions = torch.arange(131_072, 131_772)
+    cache = KVCache(kernel=kernel)
+    cache.append(k[:, :, :650], v[:, :, :650], positions[:650])
+    cache.append(k[:, :, 650:], v[:, :, 650:], positions[650:])
+    assert bool(torch.isfinite(cache.keys).all())
+    got = cache_module.attend_cached(q[:, :, -1:], cache, q_pos=positions[-1:])
+    want = attend(q.double(), k.double(), v.double(), Damped(0.05).double(), backend="eager")[:, :, -1:]
+    torch.testing.assert_close(got.double(), want, rtol=0, atol=1e-5 if dtype == torch.float32 else 2e-2)
+
+
+@torch.no_grad()
+def test_left_padded_decoding():
+    kernel = RoPE(HEAD_DIM) + FourierJet(HEADS, LENGTH, zeta_scale=1.0)
+    layer, x = layer_and_input(kernel, tokens=12)
+    real = torch.ones(2, 12, dtype=torch.bool)
+    real[0, :5] = False
+    positions = left_padded_positions(real)
+    cache = KVCache()
+    layer(x[:, :11], cache=cache, q_pos=positions[:, :11], keep=real[:, None, None, :11])
+    last = layer(x[:, 11:], cache=cache, q_pos=positions[:, 11:], keep=real[:, None, None])
+    alone = layer(x[:1, 5:])
+    torch.testing.assert_close(last[0, 0], alone[0, -1], rtol=0, atol=1e-10)
+
+
+@torch.no_grad()
+def test_grouped_heads_decode():
+    layer, x = layer_and_input(RoPE(HEAD_DIM) + ALiBi(HEADS), kv_heads=2)
+    cache = KVCache()
+    got = torch.cat([layer(c, cache=cache) for c in x.split(7, dim=1)], dim=1)
+    assert cache.keys.shape == (2, 2, 30, HEAD_DIM)
+    torch.testing.assert_close(got, layer(x), rtol=0, atol=1e-10)
+
+
+@torch.no_grad()
+def test_cache_refusals():
+    layer, x = layer_and_input(RoPE(HEAD_DIM))
+    cache = KVCache(max_length=10)
+    layer(x[:, :8], cache=cache)
+    with pytest.raises(ValueError, match=r"8 tokens cached and 3 new exceed max_length=10"):
+        layer(x[:, :3], cache=cache)
+    other, _ = layer_and_input(RoPE(HEAD_DIM))
+    with pytest.raises(ValueError, match="another layer"):
+        other(x[:, :1], cache=cache)
+    with pytest.raises(ValueError, match="max_length is 0"):
+        KVCache(0)
+    ids = torch.zeros(2, 30)
+    with pytest.raises(ValueError, match="one document"):
+        layer(x, cache=KVCache(), segments=(ids, ids))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AttentionLayer(30, 4), "width 30 does not split into 4"),
+        (lambda: AttentionLayer(32, 4, kv_heads=3), "4 query heads are no multiple of 3"),
+        (lambda: AttentionLayer(32, 4, kernel=ALiBi(8)), "made for 8 query heads, the layer has 4"),
+        (lambda: AttentionLayer(32, 4, kernel=RoPE(16)), "made for 16 channels per head"),
+        (lambda: AttentionLayer(32, 4, causal=1.5), "causal=1.5"),
+    ],
+)
+def test_bad_layers_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("name", ["none", "rope", "rope_ntk_dynamic", "alibi", "pj_full", "damped"])
+def test_compiles_whole(name):
+    from torch._dynamo.testing import CompileCounter
+
+    torch._dynamo.reset()
+    kernel, counter = kernels()[name], CompileCounter()
+    compiled = torch.compile(attend, backend=counter, fullgraph=True, dynamic=None)
+    for n in (16, 24, 40, 64, 100):
+        x = torch.randn(1, HEADS, n, HEAD_DIM)
+        torch.testing.assert_close(compiled(x, x, x, kernel), attend(x, x, x, kernel))
+    assert counter.frame_count <= 3

@@ -1,0 +1,90 @@
+"""Every kernel of the package in the settings that matter: what contract tests run over."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from pjrope.kernels import (
+    Affine,
+    ALiBi,
+    FourierJet,
+    LightCone,
+    NoPE,
+    PJBias,
+    PJInit,
+    PositionKernel,
+    RoPE,
+    direct_sum,
+)
+from pjrope.kernels.base import Claims
+from pjrope.positions import NTK, PI, YaRN
+
+HEADS, HEAD_DIM, LENGTH = 4, 8, 16
+
+
+class Damped(PositionKernel):
+    """A relative action that is not orthogonal: the score is ``e^{-c (i-j)} q.k``.
+
+    The smallest stand-in for the Jordan kernels: rotated about a far origin it overflows.
+    """
+
+    rotates = True
+    claims = Claims(norm_preserving=False)
+
+    def __init__(self, rate: float = 0.05) -> None:
+        super().__init__(rate=rate)
+        self.rate = nn.Parameter(torch.tensor(rate))
+
+    def rotate(self, q, k, q_pos=None, k_pos=None):
+        return self._scaled(q, q_pos, -1), self._scaled(k, k_pos, 1)
+
+    def _scaled(self, x, pos, sign):
+        if x is None:
+            return None
+        factor = torch.exp(sign * self.rate.to(torch.float64) * pos.to(torch.float64))[..., None]
+        factor = factor[:, None] if pos.ndim == 2 else factor
+        return x.to(torch.promote_types(x.dtype, torch.float32)) * factor.to(
+            torch.promote_types(x.dtype, torch.float32)
+        )
+
+
+def kernels() -> dict[str, PositionKernel]:
+    """Fresh kernels by name, with amplitudes large enough to be seen."""
+    loud = {"zeta_scale": 0.7, "seed": 3}
+    init = PJInit(zeta_scale=0.7, seed=3, slope=1.5)
+    return {
+        "none": NoPE(),
+        "rope": RoPE(HEAD_DIM),
+        "rope_half": RoPE(HEAD_DIM, layout="half"),
+        "rope_partial": RoPE(HEAD_DIM, rotary_dim=4),
+        "rope_trained": RoPE(HEAD_DIM, omega=nn.Parameter(torch.tensor([1.0, 0.3, 0.1, 0.02]))),
+        "rope_pi": RoPE(HEAD_DIM, extension=PI(4.0)),
+        "rope_ntk": RoPE(HEAD_DIM, extension=NTK(4.0)),
+        "rope_yarn": RoPE(HEAD_DIM, extension=YaRN(4.0, LENGTH)),
+        "rope_ntk_dynamic": RoPE(HEAD_DIM, extension=NTK(length=LENGTH)),
+        "rope_yarn_dynamic": RoPE(HEAD_DIM, extension=YaRN(length=LENGTH)),
+        "damped": Damped(),
+        "alibi": ALiBi(HEADS),
+        "affine": Affine(HEADS, LENGTH),
+        "affine_lightcone": Affine(HEADS, LENGTH, coordinate="lightcone"),
+        "jet0": FourierJet(HEADS, LENGTH, max_order=0, damping=0.0, **loud),
+        "jet3": FourierJet(HEADS, LENGTH, max_order=3, **loud),
+        "jet2_undamped": FourierJet(HEADS, LENGTH, max_order=2, damping=0.0, **loud),
+        "lightcone": LightCone(HEADS, LENGTH, max_order=3, **loud),
+        "lightcone_phase": LightCone(HEADS, LENGTH, parts="phase", **loud),
+        "lightcone_amplitude": LightCone(HEADS, LENGTH, parts="amplitude", **loud),
+        "lightcone_amplitude0": LightCone(HEADS, LENGTH, parts="amplitude", max_order=0, **loud),
+        "pj_full": PJBias(HEADS, LENGTH, init=init),
+        "pj_two_omegas": PJBias(HEADS, LENGTH, share_omega=False, init=init),
+        "pj_fj_affine": PJBias(HEADS, LENGTH, sectors=("fj", "affine"), init=init),
+        "pj_affine": PJBias(HEADS, LENGTH, sectors=("affine",), init=init),
+        "pj_lc": PJBias(HEADS, LENGTH, sectors=("lc",), init=init),
+        "rope_alibi": RoPE(HEAD_DIM) + ALiBi(HEADS),
+        "rope_pj": RoPE(HEAD_DIM) + PJBias(HEADS, LENGTH, init=init),
+        "direct_sum": direct_sum(RoPE(4), RoPE(4, base=100.0)),
+        "direct_sum_yarn": direct_sum(RoPE(4), RoPE(4, extension=YaRN(2.0, LENGTH))),
+    }
+
+
+NAMES = list(kernels())

@@ -1,0 +1,85 @@
+"""Rooms import only from rooms to their left, found in the source itself."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import pjrope
+
+ROOT = Path(pjrope.__file__).parent
+ORDER = [
+    "conventions",
+    "positions",
+    "kernels",
+    "attention",
+    "models",
+    "data",
+    "training",
+    "diagnostics",
+    "plotting",
+    "interactive",
+    "record",
+    "experiments",
+    "cli",
+]
+
+
+def room(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """Rooms of pjrope that a file imports, absolute or relative, at any depth of its code."""
+    package = ["pjrope", *path.relative_to(ROOT).parts[:-1]]
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            stem = ".".join([*base, *([node.module] if node.module else [])])
+            names = [stem, *(f"{stem}.{alias.name}" for alias in node.names)]
+        else:
+            continue
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == "pjrope" and len(parts) > 1 and parts[1] in ORDER:
+                found.add(parts[1])
+    return found
+
+
+FILES = [p for p in sorted(ROOT.rglob("*.py")) if p != ROOT / "__init__.py"]
+
+
+def test_the_tree_is_not_empty():
+    assert {"positions", "kernels", "attention", "models", "training"} <= {room(p) for p in FILES}
+    assert all(room(p) in ORDER for p in FILES), "a new room: give it its place in ORDER"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_point_left(path):
+    here = ORDER.index(room(path))
+    wrong = [name for name in imported_rooms(path) if ORDER.index(name) > here]
+    assert not wrong, f"{path.name} of {ORDER[here]} imports {wrong}"
+
+
+def test_the_finder_sees_imports(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.test_rooms.ROOT", tmp_path)
+    file = tmp_path / "kernels" / "x.py"
+    file.parent.mkdir()
+    file.write_text(
+        "from ..attention import attend\nfrom .. import models\nimport pjrope.training.loop\n"
+        "def f():\n    from ..data.batches import x\n"
+    )
+    assert imported_rooms(file) == {"attention", "models", "training", "data"}
+
+
+def test_public_names():
+    assert len(pjrope.__all__) <= 25
+    for name in pjrope.__all__:
+        assert getattr(pjrope, name) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = pjrope.nonsense
