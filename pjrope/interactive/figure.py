@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -25,6 +26,12 @@ Curves = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 _numbers = itertools.count(1)  # ids from a counter, so that a re-run stores the same page
 _PAGE_SCRIPT = Path(__file__).with_name("page.js")
+
+
+def _look(label: str) -> dict[str, Any]:
+    """Room for a long label: the default width would leave its slider none."""
+    wide = {"width": "32rem", "max_width": "100%"}
+    return {"description": label, "style": {"description_width": "initial"}, "layout": wide}
 
 
 @dataclass(frozen=True)
@@ -61,7 +68,7 @@ class Slider:
 
     def widget(self) -> widgets.Widget:
         """The ipywidgets control of this slider."""
-        look = {"description": self.label, "style": {"description_width": "initial"}}
+        look = _look(self.label)
         if self.log:
             return widgets.FloatLogSlider(
                 10**self.value, base=10, min=self.low, max=self.high, step=self.step, **look
@@ -105,8 +112,7 @@ class Choice:
         return widgets.Dropdown(
             options=list(self.options),
             value=self.value,
-            description=self.label,
-            style={"description_width": "initial"},
+            **_look(self.label),
         )
 
 
@@ -156,7 +162,12 @@ class InteractiveFigure(widgets.VBox):
                 f"controls are {names}: at least one is needed, each with its own name"
             )
         self._curves, self._script, self._specs = curves, script, tuple(sliders)
-        self._axes = {"xlabel": xlabel, "ylabel": ylabel, "ylim": ylim, "marks": dict(marks or {})}
+        self._axes: dict[str, Any] = {
+            "xlabel": xlabel,
+            "ylabel": ylabel,
+            "ylim": ylim,
+            "marks": dict(marks or {}),
+        }
         self._alt, self._caption, self._name = alt, caption, name
         self.controls = {control.name: control.widget() for control in sliders}
         self._still = widgets.HTML()
@@ -166,7 +177,7 @@ class InteractiveFigure(widgets.VBox):
         self._redraw()
 
     @property
-    def values(self) -> dict[str, float | str]:
+    def values(self) -> dict[str, Any]:
         """The controls' present values, as ``curves`` receives them."""
         return {name: control.value for name, control in self.controls.items()}
 

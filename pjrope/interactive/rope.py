@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..positions import NTK, PI, YaRN, geometric
@@ -93,7 +95,7 @@ def rope_scores(length: int = 256, longest: int = 1024) -> InteractiveFigure:
     Chapter: rope.
     """
 
-    def curves(**values: float | str) -> Curves:
+    def curves(**values: Any) -> Curves:
         return rope_score_curves(**values, length=length, longest=longest)
 
     return InteractiveFigure(
