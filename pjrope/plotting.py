@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,7 +40,7 @@ def line_styles() -> list[tuple[str, object]]:
     return styles
 
 
-def style(size: tuple[float, float] = WIDE) -> dict[str, object]:
+def style(size: tuple[float, float] = WIDE) -> dict[str, Any]:
     """Matplotlib settings of the book's figures, ``size`` in inches (width, height)."""
     from cycler import cycler
 
@@ -78,7 +78,7 @@ def use_style(size: tuple[float, float] = WIDE) -> Iterator[None]:
     """
     import matplotlib
 
-    with matplotlib.rc_context(style(size)):
+    with matplotlib.rc_context(style(size))  # type: ignore[arg-type]:
         yield
 
 
@@ -163,8 +163,8 @@ def draw_curves(
     """
     for (label, (x, y)), (colour, stroke) in zip(curves.items(), cycle(line_styles())):
         ax.plot(x, y, color=colour, linestyle=stroke, label=label)
-    for label, x in (marks or {}).items():
-        ax.axvline(x, color="#555555", linewidth=1, linestyle=":", label=label)
+    for label, at in (marks or {}).items():
+        ax.axvline(at, color="#555555", linewidth=1, linestyle=":", label=label)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     if ylim is not None:
         ax.set_ylim(*ylim)
