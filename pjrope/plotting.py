@@ -78,7 +78,7 @@ def use_style(size: tuple[float, float] = WIDE) -> Iterator[None]:
     """
     import matplotlib
 
-    with matplotlib.rc_context(style(size))  # type: ignore[arg-type]:
+    with matplotlib.rc_context(style(size)):  # type: ignore[arg-type]
         yield
 
 
