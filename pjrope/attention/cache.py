@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
@@ -150,7 +150,7 @@ def _grown(held: Tensor | None, new: Tensor, length: int, axis: int) -> Tensor:
     return held
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _CachedProblem(Problem):
     """A call whose keys sit in a cache, already rotated."""
 
@@ -206,6 +206,7 @@ def attend_cached(
     stored = cache.keys[..., :1].expand(-1, -1, -1, channels).to(q.dtype)  # shapes only
     scale = channels**-0.5 if scale is None else scale
     checked = make_problem(q, stored, cache.values, kernel, **positions, keep=keep, scale=scale)
-    problem = _CachedProblem(**vars(checked), cache=cache)
+    given = {f.name: getattr(checked, f.name) for f in fields(Problem) if f.init}
+    problem = _CachedProblem(**given, cache=cache)
     with torch.autocast(q.device.type, enabled=False):
         return eager.run(problem)

@@ -9,8 +9,7 @@ never shifted.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -23,7 +22,7 @@ BLOCK_NUMBERS = 2**24  # logits of one query block, over batch and heads: 64 MB 
 LARGEST_BLOCK = 512
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Problem:
     """A checked attention call.
 
@@ -39,6 +38,9 @@ class Problem:
         keep: broadcastable to ``(B, H, Q, K)``, or None.
         segments: document ids of queries and keys, or None.
         scale: multiplies q . k.
+        turned: rotated q and k where one origin serves all blocks, set by :meth:`prepare`.
+        table: the bias once per lag, ``(H, n)``, set by :meth:`prepare`; None where lags are too
+            sparse for a table.
     """
 
     q: Tensor
@@ -52,6 +54,8 @@ class Problem:
     keep: Tensor | None
     segments: tuple[Tensor, Tensor] | None
     scale: float
+    turned: tuple[Tensor, Tensor] | None = field(default=None, init=False)
+    table: Tensor | None = field(default=None, init=False)
 
     @property
     def queries(self) -> int:
@@ -85,28 +89,28 @@ class Problem:
 
     def blocks(self) -> list[tuple[int, int, int]]:
         """``(start, stop, keys)``: query rows and how many leading keys the block can see."""
-        found = []
-        for start in range(0, self.queries, self.block):
-            stop = min(self.queries, start + self.block)
-            seen = visible_keys(stop - 1, self.queries, self.keys, self.causal)
-            found.append((start, stop, max(1, seen)))
-        return found
+        size = self.block
+        if self.queries <= size:  # apart, so that torch.compile need not fix the length
+            ends = [(0, self.queries)]
+        else:
+            starts = range(0, self.queries, size)
+            ends = [(start, min(self.queries, start + size)) for start in starts]
+        return [
+            (start, stop, max(1, visible_keys(stop - 1, self.queries, self.keys, self.causal)))
+            for start, stop in ends
+        ]
 
     def prepare(self) -> None:
-        """Compute what blocks share now, so that no block's recomputation owns it."""
+        """Compute what blocks share, before any block: none may own it when it is recomputed."""
         if not (self.local or self.kernel.scored):
-            _ = self._rotated
+            self.turned = self.kernel.rotate(self.q, self.k, self.q_pos, self.k_pos)
         if self.kernel.biases:
-            _ = self._table
-
-    @cached_property
-    def _rotated(self) -> tuple[Tensor, Tensor]:
-        return self.kernel.rotate(self.q, self.k, self.q_pos, self.k_pos)
+            self.table = self._make_table()
 
     def rotated(self, start: int, stop: int, keys: int) -> tuple[Tensor, Tensor]:
         """Rotated queries of a block and the keys it sees, in one dtype, keys not yet repeated."""
         if not self.local:
-            q, k = self._rotated
+            q, k = self.turned
             return q[:, :, start:stop], k[:, :, :keys]
         q_pos, k_pos = self.q_pos[..., start:stop], self.k_pos[..., :keys]
         origin = q_pos[..., :1]
@@ -132,9 +136,7 @@ class Problem:
         """Key heads repeated for the query heads they serve: head h reads h // groups."""
         return x if self.groups == 1 else x.repeat_interleave(self.groups, dim=1)
 
-    @cached_property
-    def _table(self) -> Tensor | None:
-        """The bias once per lag, ``(H, n)``, or None where lags are too sparse for a table."""
+    def _make_table(self) -> Tensor | None:
         if self.plain:
             last = max(self.queries, self.keys) - 1
         else:
@@ -156,11 +158,12 @@ class Problem:
         """
         if not self.kernel.biases:
             return None
-        if self.plain:
+        # `unfold` would fix the length of a compiled graph; there an indexed read is fused anyway.
+        if self.plain and not torch.compiler.is_compiling():
             return self._plain_bias(start, stop, keys)[None]
         d = lags(self.q_pos[..., start:stop], self.k_pos[..., :keys]).abs()
-        if self._table is not None:
-            values = self._table[:, d]
+        if self.table is not None:
+            values = self.table[:, d]
         else:
             known, where = torch.unique(d, return_inverse=True)
             values = self.kernel.lag_bias(known).to(wide(self.q))[:, where]
@@ -170,7 +173,7 @@ class Problem:
         # Along a row the lag falls by one per key: each row is a window into the mirrored table.
         first = self.keys - self.queries + start
         window = torch.arange(first + (stop - start) - 1, first - keys, -1, device=self.q.device)
-        mirrored = self._table[:, window.abs()]
+        mirrored = self.table[:, window.abs()]
         return mirrored.unfold(-1, keys, 1).flip(1)
 
     def kept(self, start: int, stop: int, keys: int) -> Tensor | None:

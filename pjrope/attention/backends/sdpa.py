@@ -47,12 +47,12 @@ def run(problem: Problem) -> Tensor:
     """One fused call where possible, else query blocks with their own mask: ``(B, H, Q, Dv)``."""
     if not fuses(problem):
         return blocked(problem, _step)
+    problem.prepare()
     q, k = problem.rotated(0, problem.queries, problem.keys)
-    causal = bool(problem.causal) and problem.queries > 1
     return scaled_dot_product_attention(
         q.to(problem.v.dtype),
         problem.spread(k).to(problem.v.dtype),
         problem.spread(problem.v),
-        is_causal=causal,
+        is_causal=problem.causal is True,
         scale=problem.scale,
     )
