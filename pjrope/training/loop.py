@@ -26,7 +26,6 @@ from .checkpoints import (
 from .runlog import RunLog
 from .seeding import stream
 
-
 # Draws a batch: (generator, batch, length) -> inputs and targets (batch, length), -100 not scored.
 Sampler = Callable[[torch.Generator, int, int], tuple[Tensor, Tensor]]
 

@@ -16,9 +16,15 @@ from tests.kernels.catalogue import HEAD_DIM, HEADS, LENGTH, NAMES, Damped, kern
 BACKENDS = ("eager", "sdpa")
 
 
-def draw(batch=2, heads=HEADS, kv=HEADS, queries=12, keys=12, values=6, dtype=torch.float64, seed=0):
+def draw(
+    batch=2, heads=HEADS, kv=HEADS, queries=12, keys=12, values=6, dtype=torch.float64, seed=0
+):
     generator = torch.Generator().manual_seed(seed)
-    shapes = ((batch, heads, queries, HEAD_DIM), (batch, kv, keys, HEAD_DIM), (batch, kv, keys, values))
+    shapes = (
+        (batch, heads, queries, HEAD_DIM),
+        (batch, kv, keys, HEAD_DIM),
+        (batch, kv, keys, values),
+    )
     return tuple(torch.randn(s, generator=generator, dtype=torch.float64).to(dtype) for s in shapes)
 
 
@@ -43,12 +49,20 @@ def test_equals_a_loop_in_plain_python(backend, causal):
     keep = causal_keep(5, 7, causal).tolist()
     bias = kernel.lag_bias((q_pos[:, None] - k_pos[None]).flatten()).view(2, 5, 7)
     for head in range(2):
-        rows_q = [reference.rope_rotate(r.tolist(), int(p), omega) for r, p in zip(q[0, head], q_pos, strict=True)]
-        rows_k = [reference.rope_rotate(r.tolist(), int(p), omega) for r, p in zip(k[0, head], k_pos, strict=True)]
+        rows_q = [
+            reference.rope_rotate(r.tolist(), int(p), omega)
+            for r, p in zip(q[0, head], q_pos, strict=True)
+        ]
+        rows_k = [
+            reference.rope_rotate(r.tolist(), int(p), omega)
+            for r, p in zip(k[0, head], k_pos, strict=True)
+        ]
         want = reference.attention(
             rows_q, rows_k, v[0, head].tolist(), bias[head].tolist(), keep, 1 / math.sqrt(HEAD_DIM)
         )
-        torch.testing.assert_close(got[0, head].detach(), torch.tensor(want, dtype=torch.float64), rtol=0, atol=1e-10)
+        torch.testing.assert_close(
+            got[0, head].detach(), torch.tensor(want, dtype=torch.float64), rtol=0, atol=1e-10
+        )
 
 
 SHAPES = [
@@ -148,7 +162,12 @@ def test_packed_documents_do_not_see_each_other(backend, lengths):
     total = sum(lengths)
     q, k, v = draw(1, queries=total, keys=total, dtype=torch.float32)
     positions, ids = packed_positions(lengths)
-    call = {"q_pos": positions, "k_pos": positions, "segments": (ids[None], ids[None]), "backend": backend}
+    call = {
+        "q_pos": positions,
+        "k_pos": positions,
+        "segments": (ids[None], ids[None]),
+        "backend": backend,
+    }
     packed = attend(q, k, v, kernel, **call)
     loud = k.clone()
     loud[:, :, : lengths[0]] += 100
@@ -194,7 +213,9 @@ def test_grouped_heads_repeat_interleave_and_keep_their_own_bias_row(backend):
         alone = ALiBi(8)
         alone.slopes.copy_(kernel.slopes[h].expand(8))
         one = [x[:, h // 4 : h // 4 + 1] for x in (k, v)]
-        want = attend(q[:, h : h + 1].expand(-1, 8, -1, -1), *(x.expand(-1, 8, -1, -1) for x in one), alone)
+        want = attend(
+            q[:, h : h + 1].expand(-1, 8, -1, -1), *(x.expand(-1, 8, -1, -1) for x in one), alone
+        )
         torch.testing.assert_close(got[:, h], want[:, 0], rtol=0, atol=1e-12)
 
 
@@ -206,7 +227,9 @@ def test_narrow_inputs_keep_their_dtype_and_a_wide_bias(backend, dtype):
     got = attend(q, k, v, kernel, backend=backend)
     assert got.dtype == dtype
     want = attend(q.double(), k.double(), v.double(), kernel, backend="eager")
-    torch.testing.assert_close(got.double(), want, rtol=0, atol=3e-2 if dtype == torch.bfloat16 else 4e-3)
+    torch.testing.assert_close(
+        got.double(), want, rtol=0, atol=3e-2 if dtype == torch.bfloat16 else 4e-3
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -237,7 +260,9 @@ def test_bias_without_causality_is_finite_and_symmetric():
     kernel = cosine_bias()
     x, _, _ = draw(1, queries=400, keys=400)
     v = torch.eye(400, dtype=torch.float64).expand(1, HEADS, -1, -1)
-    weights = attend(torch.zeros_like(x), torch.zeros_like(x), v, kernel, causal=False, backend="eager")
+    weights = attend(
+        torch.zeros_like(x), torch.zeros_like(x), v, kernel, causal=False, backend="eager"
+    )
     logits = weights.log()
     logits = logits - logits.diagonal(dim1=-2, dim2=-1)[..., None]
     torch.testing.assert_close(logits, logits.transpose(-1, -2), rtol=0, atol=1e-9)
@@ -250,7 +275,10 @@ def test_sparse_positions_need_no_table():
     far = attend(q, k, v, kernel, q_pos=positions, k_pos=positions)
     assert bool(torch.isfinite(far).all())
     torch.testing.assert_close(
-        far, attend(q, k, v, kernel, q_pos=positions, k_pos=positions, backend="eager"), rtol=0, atol=1e-12
+        far,
+        attend(q, k, v, kernel, q_pos=positions, k_pos=positions, backend="eager"),
+        rtol=0,
+        atol=1e-12,
     )
 
 

@@ -22,7 +22,9 @@ def small_pages(monkeypatch):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("chunks", [[1] * 30, [10, 5, 15], [29, 1]], ids=["tokens", "chunks", "last"])
+@pytest.mark.parametrize(
+    "chunks", [[1] * 30, [10, 5, 15], [29, 1]], ids=["tokens", "chunks", "last"]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_decoding_equals_the_full_pass(name, chunks, small_pages):
     kernel = kernels()[name]
@@ -71,8 +73,12 @@ def test_paged_keys_stay_finite_far_out(dtype):
     cache.append(k[:, :, 650:], v[:, :, 650:], positions[650:])
     assert bool(torch.isfinite(cache.keys).all())
     got = cache_module.attend_cached(q[:, :, -1:], cache, q_pos=positions[-1:])
-    want = attend(q.double(), k.double(), v.double(), Damped(0.05).double(), backend="eager")[:, :, -1:]
-    torch.testing.assert_close(got.double(), want, rtol=0, atol=1e-5 if dtype == torch.float32 else 2e-2)
+    want = attend(q.double(), k.double(), v.double(), Damped(0.05).double(), backend="eager")[
+        :, :, -1:
+    ]
+    torch.testing.assert_close(
+        got.double(), want, rtol=0, atol=1e-5 if dtype == torch.float32 else 2e-2
+    )
 
 
 @torch.no_grad()

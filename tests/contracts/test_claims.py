@@ -137,7 +137,9 @@ def test_spec_and_state_rebuild_the_kernel(name):
     again.load_state_dict(first.state_dict(), strict=True)
     x, positions = draw(5).float(), torch.arange(5) * 31
     for a, b in zip(
-        first.rotate(x, x, positions, positions), again.rotate(x, x, positions, positions), strict=True
+        first.rotate(x, x, positions, positions),
+        again.rotate(x, x, positions, positions),
+        strict=True,
     ):
         assert torch.equal(a, b)
     if first.biases:
@@ -164,7 +166,10 @@ def test_meta_device_then_load(name):
     empty.load_state_dict(real.state_dict())
     q = draw(4).float()
     torch.testing.assert_close(
-        attend(q, q, q, empty, backend="eager"), attend(q, q, q, real, backend="eager"), rtol=0, atol=0
+        attend(q, q, q, empty, backend="eager"),
+        attend(q, q, q, real, backend="eager"),
+        rtol=0,
+        atol=0,
     )
 
 

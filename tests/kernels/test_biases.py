@@ -50,7 +50,9 @@ def jet(order, part, omega, damping=None, cone=False):
     with torch.no_grad():
         kernel.omega.copy_(omega)
         if not cone:
-            kernel.raw_damping.copy_(torch.log(torch.expm1(torch.tensor(damping, dtype=torch.float64))))
+            kernel.raw_damping.copy_(
+                torch.log(torch.expm1(torch.tensor(damping, dtype=torch.float64)))
+            )
         kernel.zeta_re.zero_()[0, order] = zeta[0]
         kernel.zeta_im.zero_()[0, order] = zeta[1]
     return kernel
@@ -101,7 +103,9 @@ def test_pj_bias_equals_the_oracle():
     for lag in (0, 1, 5, 127, 3000):
         for head in range(2):
             want = reference.pj_bias(lag, PJ["L"], PJ["parameters"], head)
-            assert float(kernel.lag_bias(torch.tensor([lag])).detach()[head, 0]) == pytest.approx(want, abs=1e-11)
+            assert float(kernel.lag_bias(torch.tensor([lag])).detach()[head, 0]) == pytest.approx(
+                want, abs=1e-11
+            )
 
 
 def test_sectors_add_up_and_disabled_ones_are_not_there():
@@ -183,7 +187,9 @@ def test_gradcheck_of_every_parameter(make):
         return torch.func.functional_call(kernel, dict(zip(names, values, strict=True)), (lags,))
 
     kernel.forward = kernel.lag_bias
-    assert torch.autograd.gradcheck(f, tuple(p.detach().clone().requires_grad_() for p in kernel.parameters()))
+    assert torch.autograd.gradcheck(
+        f, tuple(p.detach().clone().requires_grad_() for p in kernel.parameters())
+    )
 
 
 def test_far_lags_are_finite_in_every_dtype_of_the_model():

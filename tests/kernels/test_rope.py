@@ -38,21 +38,38 @@ def test_equals_the_oracle():
     positions = [0, 3, 17, 1000, 65537]
     for layout in ("interleaved", "half"):
         got, _ = RoPE(8, layout=layout).rotate(x[None, None], None, torch.tensor(positions))
-        want = [reference.rope_rotate(r.tolist(), p, omega, layout) for r, p in zip(x, positions, strict=True)]
-        torch.testing.assert_close(got[0, 0], torch.tensor(want, dtype=torch.float64), rtol=0, atol=1e-10)
+        want = [
+            reference.rope_rotate(r.tolist(), p, omega, layout)
+            for r, p in zip(x, positions, strict=True)
+        ]
+        torch.testing.assert_close(
+            got[0, 0], torch.tensor(want, dtype=torch.float64), rtol=0, atol=1e-10
+        )
 
 
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-3), (torch.bfloat16, 8e-3)])
 @pytest.mark.parametrize("offset", FAR)
 def test_relative_law_far_out(offset, dtype, bound):
-    assert ones_score(RoPE(64), offset + 7, offset, dtype) == pytest.approx(46.528653, abs=64 * bound)
+    assert ones_score(RoPE(64), offset + 7, offset, dtype) == pytest.approx(
+        46.528653, abs=64 * bound
+    )
 
 
 @pytest.mark.parametrize("cast", ["none", "bfloat16", "half_float"])
 def test_far_lags_need_fp32_frequencies(cast):
     rope = RoPE(64)
-    rope = {"none": lambda r: r, "bfloat16": lambda r: r.bfloat16(), "half_float": lambda r: r.half().float()}[cast](rope)
-    for lag, want in ((0, 64.0), (7, 46.528653), (1023, 15.0760), (4095, -4.0234), (131071, 3.0124)):
+    rope = {
+        "none": lambda r: r,
+        "bfloat16": lambda r: r.bfloat16(),
+        "half_float": lambda r: r.half().float(),
+    }[cast](rope)
+    for lag, want in (
+        (0, 64.0),
+        (7, 46.528653),
+        (1023, 15.0760),
+        (4095, -4.0234),
+        (131071, 3.0124),
+    ):
         assert ones_score(rope, lag, 0) == pytest.approx(want, abs=2e-3)
 
 
@@ -72,7 +89,9 @@ def test_layouts_differ_by_the_permutation_alone():
     interleaved, _ = RoPE(16).rotate(x, None, positions)
     half, _ = RoPE(16, layout="half").rotate(to_half(x), None, positions)
     torch.testing.assert_close(to_interleaved(half), interleaved, rtol=0, atol=1e-6)
-    assert float((RoPE(16, layout="half").rotate(x, None, positions)[0] - interleaved).abs().max()) > 1
+    assert (
+        float((RoPE(16, layout="half").rotate(x, None, positions)[0] - interleaved).abs().max()) > 1
+    )
     assert torch.equal(to_interleaved(to_half(x)), x)
     assert to_half(torch.arange(4)).tolist() == [0, 2, 1, 3]
 
