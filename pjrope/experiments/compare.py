@@ -211,11 +211,14 @@ def table(
     if baseline is not None and baseline not in sides:
         raise ExperimentError(f"no rows with {rows}={baseline!r}; there are: {sides}")
 
+    alone = single_seed(chosen)
+
     def place(side: Any, top: Any) -> str:
         here = {} if columns is None else {columns: top}
         if baseline is None:
             numbers = _by_seed(chosen, value, {**here, rows: side})
-            return summary(numbers.values()).text(digits) if numbers else "–"
+            said = summary(numbers.values()).text(digits) if numbers else "–"
+            return said.removesuffix(f" ({ONE_SEED})") if alone else said
         if not all(select(chosen, {**here, rows: one}) for one in (side, baseline)):
             return "–"
         gap = paired_difference(chosen, value, method=side, baseline=baseline, where=here, by=rows)
@@ -224,7 +227,13 @@ def table(
 
     shown = [side for side in sides if side != baseline]
     head = [rows, *(value if top is None else f"{columns} {_word(top)}" for top in tops)]
-    return _grid([head, *([_word(side), *(place(side, top) for top in tops)] for side in shown)])
+    grid = _grid([head, *([_word(side), *(place(side, top) for top in tops)] for side in shown)])
+    return f"{grid}\n\n({ONE_SEED})" if alone and baseline is None else grid
+
+
+def single_seed(result: Result | Sequence[Mapping[str, Any]]) -> bool:
+    """Say whether all rows come from one seed, so that nothing about their spread is known."""
+    return len({row.get("seed") for row in _rows(result)}) == 1
 
 
 def _labels(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:

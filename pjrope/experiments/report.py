@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pjrope.experiments.compare import table
+from pjrope.experiments.compare import single_seed, table
 from pjrope.experiments.jsonable import ExperimentError
 from pjrope.experiments.spec import Experiment
 from pjrope.experiments.store import Result
@@ -25,14 +25,12 @@ def report(experiment: Experiment, result: Result) -> str:
     """
     parts = [f"# {experiment.name}: {experiment.question}"]
     for wanted in experiment.tables:
-        common: dict[str, Any] = {"columns": wanted.columns, "where": wanted.where}
-        try:
-            shown = table(result, wanted.value, wanted.rows, digits=wanted.digits, **common)
-        except ExperimentError as error:  # a filtered run may lack all rows of one table
-            parts.append(f"## {wanted.title}\n\n({error})")
+        if not result.where(**wanted.where).rows:  # a preset or a filtered run may lack a whole table
             continue
+        common: dict[str, Any] = {"columns": wanted.columns, "where": wanted.where}
+        shown = table(result, wanted.value, wanted.rows, digits=wanted.digits, **common)
         parts.append(f"## {wanted.title}\n\n{shown}")
-        if wanted.smallest_effect is None or not experiment.baseline:
+        if wanted.smallest_effect is None or not experiment.baseline or single_seed(result):
             continue
         head = f"Difference to {experiment.baseline} over shared seeds ({wanted.better} is better; "
         head += f"smallest effect of interest {wanted.smallest_effect:g}):"

@@ -138,3 +138,10 @@ def test_a_table_of_differences_leaves_the_baseline_out():
         table(rows, "loss", baseline="alibi")
     with pytest.raises(ExperimentError, match="to show"):
         table(rows, "loss", where={"length": 99})
+
+
+def test_one_seed_is_said_once_below_the_table():
+    rows = [{"method": m, "seed": 3, "loss": v} for m, v in (("none", 2.0), ("rope", 1.5))]
+    shown = table(rows, "loss", digits=1)
+    assert shown.count("one seed, no interval") == 1
+    assert " 1.5 |" in shown and "±" not in shown
