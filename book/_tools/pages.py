@@ -3,8 +3,8 @@
     python book/_tools/pages.py write    rewrite the generated parts
     python book/_tools/pages.py check    fail if one differs from what would be written
 
-Generated: the table of notation.md (from pjrope.conventions) and appendix/run_cards.md (from
-pjrope.record). Only the text between the two markers of a page is touched.
+Generated: the table of notation.md (from pjrope.conventions), appendix/run_cards.md and the results
+of README.md (from pjrope.record). Only the text between the two markers of a page is touched.
 """
 
 from __future__ import annotations
@@ -76,6 +76,19 @@ def run_cards(records: Iterable[tuple[str, str, Mapping[str, Any]]]) -> str:
     return "\n\n".join(sections) or "No result has been recorded yet."
 
 
+def glance(results: Iterable[tuple[Any, Any]]) -> str:
+    """For each experiment and its result: question, first table as `pjrope show` has it, card."""
+    from pjrope.experiments.report import card_line, table_of
+
+    sections = [
+        f"**{experiment.question}** (`pjrope show {experiment.name}`)\n\n"
+        f"{experiment.tables[0].title}:\n\n{table_of(experiment.tables[0], result)}\n\n"
+        f"{card_line(result.card)}"
+        for experiment, result in results
+    ]
+    return "\n\n".join(sections) or "No result has been recorded yet."
+
+
 def put(page: str, text: str) -> str:
     """``page`` with ``text`` between its markers.
 
@@ -103,7 +116,20 @@ def from_package() -> dict[str, Callable[[], str]]:
             (name, preset, record.load(name, preset)["card"]) for name, preset in record.recorded()
         )
 
-    return {"notation.md": table_of_notation, "appendix/run_cards.md": cards}
+    def results() -> str:
+        from pjrope import experiments, record
+
+        return glance(
+            (experiments.get(name), experiments.load(name, preset))
+            for name, preset in record.recorded()
+            if preset == "book"
+        )
+
+    return {
+        "notation.md": table_of_notation,
+        "appendix/run_cards.md": cards,
+        "../README.md": results,
+    }
 
 
 def differing(book: Path, makers: Mapping[str, Callable[[], str]]) -> dict[Path, str]:
@@ -129,7 +155,7 @@ def main(arguments: list[str], book: Path = BOOK) -> int:
     for page, text in stale.items():
         if arguments == ["write"]:
             page.write_text(text, encoding="utf8")
-            print("wrote", page.relative_to(book.parent))
+            print("wrote", page.resolve().relative_to(book.parent))
         else:
             print(f"{page.name} is out of step with the package: run book/_tools/pages.py write")
     if not stale:

@@ -7,10 +7,10 @@ from typing import Any
 
 from pjrope.experiments.compare import single_seed, table
 from pjrope.experiments.jsonable import ExperimentError
-from pjrope.experiments.spec import Experiment
+from pjrope.experiments.spec import Experiment, Table
 from pjrope.experiments.store import Result
 
-__all__ = ["card_line", "duration", "report"]
+__all__ = ["card_line", "duration", "report", "table_of"]
 
 
 def report(experiment: Experiment, result: Result) -> str:
@@ -25,26 +25,17 @@ def report(experiment: Experiment, result: Result) -> str:
     """
     parts = [f"# {experiment.name}: {experiment.question}"]
     for wanted in experiment.tables:
-        if not result.where(**wanted.where).rows:  # a preset or a filtered run may lack a whole table
+        if not result.where(
+            **wanted.where
+        ).rows:  # a preset or a filtered run may lack a whole table
             continue
-        common: dict[str, Any] = {"columns": wanted.columns, "where": wanted.where}
-        shown = table(result, wanted.value, wanted.rows, digits=wanted.digits, **common)
-        parts.append(f"## {wanted.title}\n\n{shown}")
+        parts.append(f"## {wanted.title}\n\n{table_of(wanted, result)}")
         if wanted.smallest_effect is None or not experiment.baseline or single_seed(result):
             continue
         head = f"Difference to {experiment.baseline} over shared seeds ({wanted.better} is better; "
         head += f"smallest effect of interest {wanted.smallest_effect:g}):"
         try:
-            gaps = table(
-                result,
-                wanted.value,
-                wanted.rows,
-                baseline=experiment.baseline,
-                threshold=wanted.smallest_effect,
-                better=wanted.better,
-                digits=wanted.digits,
-                **common,
-            )
+            gaps = table_of(wanted, result, experiment.baseline)
         except ExperimentError as error:
             gaps = f"({error})"
         parts.append(f"{head}\n\n{gaps}")
@@ -52,6 +43,21 @@ def report(experiment: Experiment, result: Result) -> str:
     if stale := _stale(experiment, result.card):
         parts.append(stale)
     return "\n\n".join(parts)
+
+
+def table_of(wanted: Table, result: Result, baseline: str | None = None) -> str:
+    """Return one table of an experiment: means, or with a baseline differences and verdicts."""
+    return table(
+        result,
+        wanted.value,
+        wanted.rows,
+        columns=wanted.columns,
+        where=wanted.where,
+        baseline=baseline,
+        threshold=wanted.smallest_effect,
+        better=wanted.better,
+        digits=wanted.digits,
+    )
 
 
 def _stale(experiment: Experiment, card: Mapping[str, Any]) -> str:

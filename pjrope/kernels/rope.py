@@ -144,7 +144,7 @@ class RoPE(PositionKernel):
             None if q is None else q_pos, None if k is None else k_pos
         )
         return tuple(
-            None if x is None else self._turn(x, as_positions(p, name), omega, temperature)
+            None if x is None else self._turn(x, _checked(x, p, name), omega, temperature)
             for x, p, name in ((q, q_pos, "q_pos"), (k, k_pos, "k_pos"))
         )
 
@@ -171,3 +171,11 @@ class RoPE(PositionKernel):
     @property
     def _warm(self) -> bool:
         return not self.claims.norm_preserving
+
+
+def _checked(x: Tensor, pos: Tensor | None, name: str) -> Tensor:
+    """Integer positions, one per token of x."""
+    if pos is None or pos.shape[-1] != x.shape[-2]:
+        given = "not given" if pos is None else f"of shape {tuple(pos.shape)}"
+        raise ValueError(f"{name} are {given}, {x.shape[-2]} tokens need as many positions")
+    return as_positions(pos, name)

@@ -66,10 +66,13 @@ def test_lag_functions_golden(family, order, part):
     want = torch.tensor([row[family][order][part] for row in LAGS["rows"]], dtype=torch.float64)
     kernel = jet(order, part, LAGS["omega"], LAGS["damping_c"], cone=family == "light_cone")
     got = kernel.lag_bias(lags)[0]
-    # Phases reach 4e4 rad: 1e-12 of them is what fp64 leaves of an angle at a million tokens.
-    torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-11)
-    near = lags <= 4096
-    torch.testing.assert_close(got[near], want[near], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+    # In fp32 the parameters are rounded: omega by 6e-8 of itself, which a far phase multiplies.
+    single = kernel.float()
+    phase = LAGS["omega"] * lags if family == "fourier_jet" else 200
+    error = (single.lag_bias(lags)[0].double() - want).abs()
+    size = max(1.0, float(want.abs().max()))
+    assert bool((error <= 2e-7 * (1 + phase) * size).all())
 
 
 def pj_from_golden():

@@ -184,6 +184,11 @@ def test_yarn_multiplies_the_score_once_per_side():
         (lambda: RoPE(8, omega=torch.ones(3)), r"\(3,\).*\(4,\)"),
         (lambda: RoPE(8).rotate(torch.ones(1, 1, 2, 6), None, torch.arange(2)), "6 channels"),
         (lambda: RoPE(8).rotate(torch.ones(1, 1, 2, 8), None, torch.rand(2)), "q_pos have dtype"),
+        (lambda: RoPE(8).rotate(torch.ones(1, 1, 2, 8), None), "q_pos are not given, 2 tokens"),
+        (
+            lambda: RoPE(8).rotate(torch.ones(1, 1, 2, 8), None, torch.arange(3)),
+            r"\(3,\), 2 tokens",
+        ),
         (lambda: kernel_from_spec({"kernel": "RoPEX"}), "RoPEX"),
         (lambda: kernel_from_spec({"kernel": "RoPE", "dim": 3}), "does not fit"),
     ],
