@@ -9,6 +9,7 @@ from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from ..positions.lags import Causal, check_causal
 from .cache import KVCache, attend_cached
+from .checks import check_kernel
 from .functional import attend
 
 
@@ -49,22 +50,11 @@ class AttentionLayer(nn.Module):
         self.heads, self.kv_heads, self.head_dim = heads, kv_heads, width // heads
         self.causal, self.backend = causal, backend
         self.kernel = NoPE() if kernel is None else kernel
-        self._check_kernel()
+        check_kernel(self.kernel, heads, kv_heads, self.head_dim, "layer")
         self.query = nn.Linear(width, width, bias=bias)
         self.key = nn.Linear(width, kv_heads * self.head_dim, bias=bias)
         self.value = nn.Linear(width, kv_heads * self.head_dim, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
-
-    def _check_kernel(self) -> None:
-        for what, wanted, given in (
-            ("query heads", self.kernel.bias_heads if self.kernel.biases else None, self.heads),
-            ("key heads", self.kernel.rotary_heads, self.kv_heads),
-            ("channels per head", self.kernel.head_dim, self.head_dim),
-        ):
-            if wanted is not None and wanted != given:
-                raise ValueError(
-                    f"{type(self.kernel).__name__} was made for {wanted} {what}, the layer has {given}"
-                )
 
     def forward(
         self,

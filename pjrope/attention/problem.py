@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from ..conventions import as_positions, wide
+from ..conventions import wide
 from ..kernels.base import PositionKernel
 from ..positions.lags import Causal, causal_keep, check_causal, lags, segment_keep, visible_keys
+from .checks import check_keep, check_kernel, check_positions, check_segments, check_tensors
 
 BLOCK_NUMBERS = 2**24  # logits of one query block, over batch and heads: 64 MB in fp32
 LARGEST_BLOCK = 512
@@ -206,110 +207,6 @@ class Problem:
         return whole
 
 
-def _check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.ndim != 4:
-            raise ValueError(
-                f"{name} has shape {tuple(x.shape)}, (batch, heads, tokens, channels) is needed"
-            )
-    if k.shape[:3] != v.shape[:3]:
-        raise ValueError(
-            f"k {tuple(k.shape)} and v {tuple(v.shape)} differ in batch, heads or tokens"
-        )
-    if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
-        raise ValueError(f"q {tuple(q.shape)} and k {tuple(k.shape)} differ in batch or channels")
-    if q.shape[1] % k.shape[1]:
-        raise ValueError(f"{q.shape[1]} query heads are no multiple of {k.shape[1]} key heads")
-    if not q.dtype == k.dtype == v.dtype:
-        raise ValueError(f"q, k, v have dtypes {q.dtype}, {k.dtype}, {v.dtype}: cast them to one")
-    if q.shape[2] == 0 or k.shape[2] == 0:
-        raise ValueError(
-            f"{q.shape[2]} queries and {k.shape[2]} keys: at least one of each is needed"
-        )
-
-
-def _check_kernel(kernel: PositionKernel, q: Tensor, k: Tensor) -> None:
-    wants = (
-        ("query heads", kernel.bias_heads if kernel.biases else None, q.shape[1]),
-        ("key heads", kernel.rotary_heads, k.shape[1]),
-        ("channels per head", kernel.head_dim, q.shape[3]),
-    )
-    for what, wanted, given in wants:
-        if wanted is not None and wanted != given:
-            raise ValueError(
-                f"{type(kernel).__name__} was made for {wanted} {what}, the call has {given}"
-            )
-
-
-def _positions(
-    q: Tensor, k: Tensor, q_pos: Tensor | None, k_pos: Tensor | None
-) -> tuple[Tensor, Tensor, bool]:
-    """Checked int64 positions of one rank, and whether they are the default ones."""
-    queries, keys = q.shape[2], k.shape[2]
-    if q_pos is None and k_pos is None:
-        rows = torch.arange(keys, device=q.device)
-        last = torch.arange(keys - queries, keys, device=q.device)
-        return last, rows, True
-    if k_pos is None and queries == keys:
-        k_pos = q_pos
-    if q_pos is None and queries <= keys:
-        q_pos = k_pos[..., keys - queries :]
-    if q_pos is None or k_pos is None:
-        raise ValueError(
-            f"positions of {queries} queries and {keys} keys: pass both q_pos and k_pos"
-        )
-    found = []
-    for name, pos, count in (("q_pos", q_pos, queries), ("k_pos", k_pos, keys)):
-        pos = as_positions(pos, name).to(q.device)
-        if pos.shape not in ((count,), (q.shape[0], count), (1, count)):
-            raise ValueError(
-                f"{name} has shape {tuple(pos.shape)}, ({count},) or ({q.shape[0]}, {count}) is needed"
-            )
-        found.append(pos)
-    if found[0].ndim != found[1].ndim:
-        found = [p if p.ndim == 2 else p[None] for p in found]
-    return found[0], found[1], False
-
-
-def _check_keep(keep: Tensor | None, shape: tuple[int, int, int, int]) -> Tensor | None:
-    if keep is None:
-        return None
-    if keep.dtype != torch.bool:
-        raise ValueError(
-            f"keep has dtype {keep.dtype}, a boolean mask is needed: True = may attend"
-        )
-    if keep.ndim < 2:
-        raise ValueError(f"keep has shape {tuple(keep.shape)}, (..., Q, K) is needed")
-    try:
-        fits = torch.broadcast_shapes(keep.shape, shape) == shape
-    except RuntimeError:
-        fits = False
-    if not fits:
-        raise ValueError(
-            f"keep has shape {tuple(keep.shape)}, which does not broadcast to (B, H, Q, K) = {shape}: "
-            "a (B, K) padding mask needs keep[:, None, None, :]"
-        )
-    return keep
-
-
-def _check_segments(
-    segments: tuple[Tensor, Tensor] | None, q: Tensor, k: Tensor
-) -> tuple[Tensor, Tensor] | None:
-    if segments is None:
-        return None
-    if not isinstance(segments, tuple | list) or len(segments) != 2:
-        raise ValueError("segments is a pair (q_segments, k_segments) of document ids")
-    for name, ids, count in (("q", segments[0], q.shape[2]), ("k", segments[1], k.shape[2])):
-        if ids.shape not in ((count,), (q.shape[0], count), (1, count)):
-            raise ValueError(
-                f"{name} segments have shape {tuple(ids.shape)}, (B, {count}) is needed"
-            )
-    q_seg, k_seg = segments
-    if q_seg.ndim != k_seg.ndim:
-        q_seg, k_seg = (s if s.ndim == 2 else s[None] for s in (q_seg, k_seg))
-    return q_seg, k_seg
-
-
 def make_problem(
     q: Tensor,
     k: Tensor,
@@ -328,10 +225,10 @@ def make_problem(
     Raises:
         ValueError: anything that does not fit, naming what was given and what is needed.
     """
-    _check_tensors(q, k, v)
-    _check_kernel(kernel, q, k)
+    check_tensors(q, k, v)
+    check_kernel(kernel, q.shape[1], k.shape[1], q.shape[3])
     check_causal(causal)
-    q_pos, k_pos, plain = _positions(q, k, q_pos, k_pos)
+    q_pos, k_pos, plain = check_positions(q, k, q_pos, k_pos)
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     return Problem(
         q=q,
@@ -342,7 +239,7 @@ def make_problem(
         k_pos=k_pos,
         plain=plain,
         causal=causal,
-        keep=_check_keep(keep, shape),
-        segments=_check_segments(segments, q, k),
+        keep=check_keep(keep, shape),
+        segments=check_segments(segments, q, k),
         scale=1 / math.sqrt(q.shape[3]) if scale is None else float(scale),
     )

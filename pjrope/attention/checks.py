@@ -1,0 +1,119 @@
+"""Checks of an attention call: what does not fit is named, with what is needed."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..conventions import as_positions
+from ..kernels.base import PositionKernel
+
+
+def check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Raise unless q, k and v have shapes and dtypes that attention can join."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.ndim != 4:
+            raise ValueError(
+                f"{name} has shape {tuple(x.shape)}, (batch, heads, tokens, channels) is needed"
+            )
+    if k.shape[:3] != v.shape[:3]:
+        raise ValueError(
+            f"k {tuple(k.shape)} and v {tuple(v.shape)} differ in batch, heads or tokens"
+        )
+    if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+        raise ValueError(f"q {tuple(q.shape)} and k {tuple(k.shape)} differ in batch or channels")
+    if q.shape[1] % k.shape[1]:
+        raise ValueError(f"{q.shape[1]} query heads are no multiple of {k.shape[1]} key heads")
+    if not q.dtype == k.dtype == v.dtype:
+        raise ValueError(f"q, k, v have dtypes {q.dtype}, {k.dtype}, {v.dtype}: cast them to one")
+    if q.shape[2] == 0 or k.shape[2] == 0:
+        raise ValueError(
+            f"{q.shape[2]} queries and {k.shape[2]} keys: at least one of each is needed"
+        )
+
+
+def check_kernel(
+    kernel: PositionKernel, heads: int, kv_heads: int, head_dim: int, who: str = "call"
+) -> None:
+    """Raise unless the kernel was made for these heads and channels."""
+    wants = (
+        ("query heads", kernel.bias_heads if kernel.biases else None, heads),
+        ("key heads", kernel.rotary_heads, kv_heads),
+        ("channels per head", kernel.head_dim, head_dim),
+    )
+    for what, wanted, given in wants:
+        if wanted is not None and wanted != given:
+            raise ValueError(
+                f"{type(kernel).__name__} was made for {wanted} {what}, the {who} has {given}"
+            )
+
+
+def check_positions(
+    q: Tensor, k: Tensor, q_pos: Tensor | None, k_pos: Tensor | None
+) -> tuple[Tensor, Tensor, bool]:
+    """Checked int64 positions of one rank, and whether they are the default ones."""
+    queries, keys = q.shape[2], k.shape[2]
+    if q_pos is None and k_pos is None:
+        rows = torch.arange(keys, device=q.device)
+        last = torch.arange(keys - queries, keys, device=q.device)
+        return last, rows, True
+    if k_pos is None and queries == keys:
+        k_pos = q_pos
+    if q_pos is None and queries <= keys:
+        q_pos = k_pos[..., keys - queries :]
+    if q_pos is None or k_pos is None:
+        raise ValueError(
+            f"positions of {queries} queries and {keys} keys: pass both q_pos and k_pos"
+        )
+    found = []
+    for name, pos, count in (("q_pos", q_pos, queries), ("k_pos", k_pos, keys)):
+        pos = as_positions(pos, name).to(q.device)
+        if pos.shape not in ((count,), (q.shape[0], count), (1, count)):
+            raise ValueError(
+                f"{name} has shape {tuple(pos.shape)}, ({count},) or ({q.shape[0]}, {count}) is needed"
+            )
+        found.append(pos)
+    if found[0].ndim != found[1].ndim:
+        found = [p if p.ndim == 2 else p[None] for p in found]
+    return found[0], found[1], False
+
+
+def check_keep(keep: Tensor | None, shape: tuple[int, int, int, int]) -> Tensor | None:
+    """``keep`` if it is a mask that broadcasts to ``(B, H, Q, K)``, or None."""
+    if keep is None:
+        return None
+    if keep.dtype != torch.bool:
+        raise ValueError(
+            f"keep has dtype {keep.dtype}, a boolean mask is needed: True = may attend"
+        )
+    if keep.ndim < 2:
+        raise ValueError(f"keep has shape {tuple(keep.shape)}, (..., Q, K) is needed")
+    try:
+        fits = torch.broadcast_shapes(keep.shape, shape) == shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"keep has shape {tuple(keep.shape)}, which does not broadcast to (B, H, Q, K) = {shape}: "
+            "a (B, K) padding mask needs keep[:, None, None, :]"
+        )
+    return keep
+
+
+def check_segments(
+    segments: tuple[Tensor, Tensor] | None, q: Tensor, k: Tensor
+) -> tuple[Tensor, Tensor] | None:
+    """Document ids of queries and keys in one rank, or None."""
+    if segments is None:
+        return None
+    if not isinstance(segments, tuple | list) or len(segments) != 2:
+        raise ValueError("segments is a pair (q_segments, k_segments) of document ids")
+    for name, ids, count in (("q", segments[0], q.shape[2]), ("k", segments[1], k.shape[2])):
+        if ids.shape not in ((count,), (q.shape[0], count), (1, count)):
+            raise ValueError(
+                f"{name} segments have shape {tuple(ids.shape)}, (B, {count}) is needed"
+            )
+    q_seg, k_seg = segments
+    if q_seg.ndim != k_seg.ndim:
+        q_seg, k_seg = (s if s.ndim == 2 else s[None] for s in (q_seg, k_seg))
+    return q_seg, k_seg
