@@ -78,6 +78,12 @@ class Problem:
         return self.kernel.rotates and claims.relative and not claims.norm_preserving
 
     @property
+    def training(self) -> bool:
+        """True if gradients are wanted, of inputs or of the kernel's parameters."""
+        wanted = (self.q, self.k, self.v, *self.kernel.parameters())
+        return torch.is_grad_enabled() and any(x.requires_grad for x in wanted)
+
+    @property
     def masked(self) -> bool:
         """True if anything but plain causality hides keys."""
         return self.keep is not None or self.segments is not None or self.causal == "strict"
@@ -87,6 +93,21 @@ class Problem:
         """Queries per block, so that a block's logits stay within BLOCK_NUMBERS."""
         rows = BLOCK_NUMBERS // max(1, self.q.shape[0] * self.q.shape[1] * self.keys)
         return max(16, min(LARGEST_BLOCK, rows))
+
+    def offset(self) -> int | None:
+        """What every lag exceeds its distance in indices by, if that is one number, else None.
+
+        Indices are aligned at the bottom right, as causality is.
+        """
+        if self.plain:
+            return 0
+        if self.q_pos.ndim > 1:
+            return None
+        first = self.q_pos[0] - self.k_pos[0]
+        for pos in (self.q_pos, self.k_pos):
+            if not torch.equal(pos - pos[0], torch.arange(len(pos), device=pos.device)):
+                return None
+        return int(first) - (self.keys - self.queries)
 
     def blocks(self) -> list[tuple[int, int, int]]:
         """``(start, stop, keys)``: query rows and how many leading keys the block can see."""

@@ -1,5 +1,5 @@
 """Ways to compute the same attention: ``eager`` is the truth, the others must agree with it."""
 
-from . import eager, sdpa
+from . import eager, fold, sdpa, toeplitz
 
-BACKENDS = {"eager": eager.run, "sdpa": sdpa.run}
+BACKENDS = {"eager": eager.run, "sdpa": sdpa.run, "toeplitz": toeplitz.run, "fold": fold.run}

@@ -1,0 +1,156 @@
+"""Backend ``toeplitz``: a bias costs one number per lag, forward and backward, and no copy.
+
+Along one query row the lag falls by one per key. With the rows of a block in reverse order, row r
+of the bias therefore is the window ``[r, r + K)`` of one mirrored table: a strided view that torch's
+fused attention reads in place, the future half being -inf. The backward pass recomputes each block
+and gets the table's gradient by summing along diagonals. Nothing of size Q x K is ever stored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.functional import pad, scaled_dot_product_attention
+
+from ...conventions import wide
+from ..problem import Problem
+
+BACKWARD_ROWS = 128  # of one head at a time: two such blocks of logits then fit the cache
+
+
+def refuses(problem: Problem) -> str | None:
+    """Why this backend cannot take the call, or None if it can."""
+    reasons = (
+        ("the kernel adds no bias", not problem.kernel.biases),
+        ("the kernel defines whole scores", problem.kernel.scored),
+        ("the kernel needs an origin per block", problem.local),
+        ("there is a mask beside causality", problem.masked),
+        ("there are more queries than keys", problem.queries > problem.keys),
+        ("torch.compile fixes no views of changing length", torch.compiler.is_compiling()),
+        ("position minus index is not one constant", problem.offset() is None),
+    )
+    return next((reason for reason, true in reasons if true), None)
+
+
+def mirrored(problem: Problem) -> Tensor:
+    """The bias by falling lag: entry u belongs to pairs whose indices lie ``K - 1 - u`` apart.
+
+    Returns:
+        ``(H, K + Q - 1)`` in fp32 or better; under causality the last Q - 1 are -inf.
+    """
+    stop = 0 if problem.causal else 1 - problem.queries
+    apart = torch.arange(problem.keys - 1, stop - 1, -1, device=problem.q.device)
+    values = problem.kernel.lag_bias(apart + problem.offset()).to(wide(problem.q))
+    return pad(values, (0, problem.queries - 1), value=-torch.inf) if problem.causal else values
+
+
+def window(w: Tensor, queries: int, start: int, stop: int, keys: int) -> Tensor:
+    """The bias of rows ``stop-1 … start``, in this order, as a view: ``(H, rows, keys)``."""
+    first = queries - stop
+    return w[:, first : first + stop - start + keys - 1].unfold(1, keys, 1)
+
+
+def skewed(heads: int, rows: int, keys: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Room for a block of logits laid out so that its diagonals stand in columns.
+
+    Returns:
+        two views of the same zeros: ``(heads, rows, keys)``, where entry (r, j) is stored r places
+        further right than usual, and ``(heads, rows, rows + keys - 1)``, whose column u holds the
+        entries with r + j = u. Summed over rows, the latter is what flows back through
+        :func:`window`.
+    """
+    room = like.new_zeros(heads, rows * (rows + keys))
+    block = room.as_strided((heads, rows, keys), (room.stride(0), rows + keys, 1))
+    columns = room[:, : rows * (rows + keys - 1)].view(heads, rows, rows + keys - 1)
+    return block, columns
+
+
+class _Attention(torch.autograd.Function):
+    """softmax(scale q.k + bias) v with the bias given as a mirrored table."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        w: Tensor,
+        scale: float,
+        blocks: list[tuple[int, int, int]],
+    ) -> Tensor:
+        out = q.new_empty(*q.shape[:3], v.shape[3])
+        view = w.detach()  # a mask that wants a gradient would not be read by a fused kernel
+        for start, stop, keys in blocks:
+            rows = scaled_dot_product_attention(
+                q[:, :, start:stop].flip(2),
+                k[:, :, :keys],
+                v[:, :, :keys],
+                attn_mask=window(view, q.shape[2], start, stop, keys).expand(len(q), -1, -1, -1),
+                scale=scale,
+            )
+            out[:, :, start:stop] = rows.flip(2)
+        ctx.save_for_backward(q, k, v, w, out)
+        ctx.scale, ctx.blocks = scale, blocks
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, w, out = ctx.saved_tensors
+        q = q * ctx.scale
+        dq, dk, dv, dw = (torch.zeros_like(x) for x in (q, k, v, w))
+        # One more channel subtracts each row's mean gradient within the product with v.
+        mean = (grad * out).sum(-1, keepdim=True)
+        grad = torch.cat([grad, -mean], dim=-1)
+        v = torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
+        inputs, outputs = (q, k, v, grad), (dq, dk, dv)
+        for first, last, keys in ctx.blocks:
+            for start in range(first, last, BACKWARD_ROWS):
+                stop = min(last, start + BACKWARD_ROWS)
+                for head in range(q.shape[1]):
+                    _backward_rows(inputs, outputs, w, dw, head, start, stop, keys)
+        return dq.mul_(ctx.scale), dk, dv, dw, None, None
+
+
+def _backward_rows(
+    inputs: tuple[Tensor, ...],
+    outputs: tuple[Tensor, ...],
+    w: Tensor,
+    dw: Tensor,
+    head: int,
+    start: int,
+    stop: int,
+    keys: int,
+) -> None:
+    """Gradients of one head's rows, added to ``outputs`` and ``dw`` in place."""
+    q, k, v, grad = (x[:, head] for x in inputs)
+    dq, dk, dv = (x[:, head] for x in outputs)
+    w, dw = w[head : head + 1], dw[head]
+    queries = q.shape[1]
+    q, grad = (x[:, start:stop].flip(1) for x in (q, grad))
+    k, v = k[:, :keys], v[:, :keys]
+    weights = (q @ k.mT).add_(window(w, queries, start, stop, keys)).softmax(-1)
+    dv[:, :keys] += weights.mT @ grad[..., :-1]
+    d_logits, columns = skewed(len(q), stop - start, keys, q)
+    torch.mul(grad @ v.mT, weights, out=d_logits)
+    dq[:, start:stop] = (d_logits @ k).flip(1)
+    dk[:, :keys] += d_logits.mT @ q
+    dw[queries - stop :][: columns.shape[-1]] += columns.sum((0, 1))
+
+
+def run(problem: Problem) -> Tensor:
+    """Attention with the bias read from one table: ``(B, H, Q, Dv)``.
+
+    Raises:
+        ValueError: a call that :func:`refuses` names a reason for.
+    """
+    if why := refuses(problem):
+        raise ValueError(f"backend 'toeplitz' cannot take this call, since {why}: use 'auto'")
+    q, k = problem.kernel.rotate(problem.q, problem.k, problem.q_pos, problem.k_pos)
+    number = wide(problem.q)
+    q, k, v = (x.to(number) for x in (q, problem.spread(k), problem.spread(problem.v)))
+    out = _Attention.apply(q, k, v, mirrored(problem), problem.scale, problem.blocks())
+    return out.to(problem.q.dtype)

@@ -1,0 +1,246 @@
+"""The table and the fold against the truth, over drawn shapes, positions, dtypes and kernels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import pjrope.attention.problem as problem_module
+from pjrope.attention import attend, attend_plan
+from pjrope.attention.backends import fold, toeplitz
+from pjrope.attention.problem import make_problem
+from pjrope.kernels import Affine, ALiBi, FourierJet, LightCone, PJBias, PJInit, RoPE
+from tests.kernels.catalogue import HEAD_DIM, HEADS, LENGTH, NAMES, Damped, kernels
+
+FAST = {"toeplitz": toeplitz, "fold": fold}
+DRAWS = 20
+
+
+def drawn(seed: int) -> dict:
+    """A random call: batch, heads, lengths, causality, positions."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def pick(*options):
+        return options[int(torch.randint(len(options), (1,), generator=generator))]
+
+    keys = pick(1, 2, 17, 33, 64, 75)
+    queries = min(keys, pick(keys, keys, 1, 5, 20))
+    shape = {
+        "batch": pick(1, 2),
+        "kv": pick(1, 2, 4),
+        "queries": queries,
+        "keys": keys,
+        "values": pick(6, 8, 11),
+    }
+    start = pick(None, 0, 1000)
+    call = {"causal": pick(True, True, False)}
+    if start is not None:
+        call["k_pos"] = torch.arange(start, start + keys)
+        call["q_pos"] = torch.arange(start + keys - queries, start + keys) + pick(0, 3)
+    return {"shape": shape, "call": call, "generator": generator}
+
+
+def tensors(draw: dict, dtype=torch.float64):
+    s, generator = draw["shape"], draw["generator"]
+    q = torch.randn(
+        s["batch"], HEADS, s["queries"], HEAD_DIM, generator=generator, dtype=torch.float64
+    )
+    k = torch.randn(
+        s["batch"], s["kv"], s["keys"], HEAD_DIM, generator=generator, dtype=torch.float64
+    )
+    v = torch.randn(
+        s["batch"], s["kv"], s["keys"], s["values"], generator=generator, dtype=torch.float64
+    )
+    return [x.to(dtype) for x in (q, k, v)]
+
+
+def refusal(backend, q, k, v, kernel, call):
+    return FAST[backend].refuses(make_problem(q, k, v, kernel, **call))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(problem_module, "LARGEST_BLOCK", 16)
+    monkeypatch.setattr(toeplitz, "BACKWARD_ROWS", 8)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize("seed", range(DRAWS))
+def test_equals_the_truth_on_outputs_and_all_gradients(seed, backend, dtype, small_blocks):
+    names = [n for n in NAMES if kernels()[n].biases]
+    name = names[seed % len(names)]
+    draw = drawn(seed)
+    kernel = kernels()[name]
+    kernel = kernel.double() if dtype == torch.float64 else kernel
+    inputs = [x.requires_grad_() for x in tensors(draw, dtype)]
+    if why := refusal(backend, *inputs, kernel, draw["call"]):
+        with pytest.raises(ValueError, match=why):
+            attend(*inputs, kernel, backend=backend, **draw["call"])
+        return
+    wanted = [*inputs, *kernel.parameters()]
+    found = []
+    for each in ("eager", backend):
+        out = attend(*inputs, kernel, backend=each, **draw["call"])
+        weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+        found.append([out, *torch.autograd.grad((out * weights).sum(), wanted)])
+    bound = 1e-10 if dtype == torch.float64 else 2e-5
+    for truth, fast in zip(*found, strict=True):
+        scale = max(1.0, float(truth.detach().abs().max()))
+        torch.testing.assert_close(fast, truth, rtol=0, atol=bound * scale)
+
+
+def test_the_draws_reach_both_backends():
+    taken = {backend: 0 for backend in FAST}
+    for seed in range(DRAWS):
+        draw = drawn(seed)
+        names = [n for n in NAMES if kernels()[n].biases]
+        call = (*tensors(draw), kernels()[names[seed % len(names)]], draw["call"])
+        for backend in FAST:
+            taken[backend] += refusal(backend, *call) is None
+    assert min(taken.values()) >= 5, taken
+
+
+REFUSALS = [
+    ("toeplitz", RoPE(HEAD_DIM), {}, "adds no bias"),
+    ("toeplitz", Damped() + ALiBi(HEADS), {}, "an origin per block"),
+    ("toeplitz", ALiBi(HEADS), {"causal": "strict"}, "a mask beside causality"),
+    ("toeplitz", ALiBi(HEADS), {"q_pos": torch.arange(12) * 2}, "not one constant"),
+    ("toeplitz", ALiBi(HEADS), {"q_pos": torch.arange(12).expand(2, -1)}, "not one constant"),
+    ("fold", LightCone(HEADS, LENGTH), {}, "no finite rank"),
+    ("fold", ALiBi(HEADS), {"causal": False}, "the past only"),
+    ("fold", ALiBi(HEADS), {"keep": torch.ones(12, 12, dtype=torch.bool)}, "a mask"),
+    ("fold", ALiBi(HEADS), {"q_pos": torch.arange(12).flip(0)}, "behind queries"),
+    ("fold", ALiBi(HEADS), {"q_pos": torch.arange(12).expand(2, -1)}, "differ between rows"),
+]
+
+
+@pytest.mark.parametrize(("backend", "kernel", "call", "why"), REFUSALS)
+def test_what_a_backend_cannot_take_it_refuses_and_auto_takes_another(backend, kernel, call, why):
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(2, HEADS, 12, HEAD_DIM, generator=generator) for _ in range(3))
+    with pytest.raises(ValueError, match=why):
+        attend(q, k, v, kernel, backend=backend, **call)
+    auto = attend(q, k, v, kernel, **call)
+    torch.testing.assert_close(
+        auto, attend(q, k, v, kernel, backend="eager", **call), rtol=0, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("backend", FAST)
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.bfloat16, 3e-2), (torch.float16, 4e-3)])
+def test_narrow_inputs(backend, dtype, bound):
+    kernel = RoPE(HEAD_DIM) + FourierJet(HEADS, 256, max_order=3, zeta_scale=1.0)
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (
+        torch.randn(1, HEADS, 600, HEAD_DIM, generator=generator).to(dtype) for _ in range(3)
+    )
+    got = attend(q, k, v, kernel, backend=backend)
+    assert got.dtype == dtype
+    want = attend(q.double(), k.double(), v.double(), kernel, backend="eager")
+    torch.testing.assert_close(got.double(), want, rtol=0, atol=bound)
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_autocast_changes_nothing_for_fp32_inputs(backend):
+    kernel = RoPE(HEAD_DIM) + Affine(HEADS, LENGTH)
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, HEADS, 40, HEAD_DIM, generator=generator) for _ in range(3))
+    plain = attend(q, k, v, kernel, backend=backend)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(attend(q, k, v, kernel, backend=backend), plain)
+
+
+@pytest.mark.parametrize("length", [128, 1024])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: ALiBi(HEADS),
+        lambda n: Affine(HEADS, n),
+        lambda n: FourierJet(HEADS, n, max_order=3, zeta_scale=1.0),
+        lambda n: PJBias(HEADS, n, sectors=("fj", "affine"), init=PJInit(zeta_scale=1.0)),
+    ],
+    ids=["alibi", "affine", "jet3", "fj_affine"],
+)
+@torch.no_grad()
+def test_fold_keeps_its_precision_far_beyond_the_training_length(make, length):
+    kernel, n = make(length), 8192
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, HEADS, n, HEAD_DIM, generator=generator) for _ in range(3))
+    got = attend(q, k, v, kernel, backend="fold")[:, :, -64:]
+    last = torch.arange(n - 64, n)
+    want = attend(
+        q[:, :, -64:].double(), k.double(), v.double(), kernel.double(), q_pos=last,
+        k_pos=torch.arange(n), backend="eager",
+    )  # fmt: skip
+    torch.testing.assert_close(got.double(), want, rtol=0, atol=2e-3)
+
+
+def test_fold_refuses_to_lose_precision_and_auto_does_not_choose_it():
+    kernel = FourierJet(HEADS, 16, max_order=3, damping=0.0, zeta_scale=1.0)
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, HEADS, 3000, HEAD_DIM, generator=generator) for _ in range(3))
+    with pytest.raises(
+        ValueError, match=r"would round logits by up to .* backend='toeplitz' or fp64"
+    ):
+        attend(q, k, v, kernel, backend="fold")
+    assert attend_plan(q.requires_grad_(), k, v, kernel).backend == "toeplitz"
+
+
+def test_auto_chooses_by_gradients_length_and_rank():
+    def plan(n, kernel, grad):
+        q = torch.zeros(1, HEADS, n, HEAD_DIM, requires_grad=grad)
+        with torch.set_grad_enabled(grad):
+            return attend_plan(q, q, q, kernel).backend
+
+    assert plan(1000, Affine(HEADS, 100), grad=False) == "toeplitz"
+    assert plan(1000, Affine(HEADS, 100), grad=True) == "fold"
+    assert plan(1000, PJBias(HEADS, 100), grad=True) == "toeplitz"
+    assert plan(100, PJBias(HEADS, 100), grad=True) == "sdpa"
+    q = torch.zeros(1, HEADS, 1000, HEAD_DIM)
+    assert attend_plan(q, q, q, Affine(HEADS, 100)).backend == "fold", "only the kernel trains"
+    assert attend_plan(q, q, q, ALiBi(HEADS)).backend == "toeplitz"
+
+
+class _Largest(TorchDispatchMode):
+    largest = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        for x in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(x, torch.Tensor):
+                self.largest = max(self.largest, x.untyped_storage().nbytes() // x.element_size())
+        return out
+
+
+@pytest.mark.parametrize("backend", FAST)
+def test_no_square_tensor_in_either_pass(backend):
+    n = 4096
+    kernel = PJBias(1, 256, sectors=("fj", "affine"))
+    x = torch.randn(1, 1, n, HEAD_DIM, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    with _Largest() as watch:
+        attend(x, x, x, kernel, backend=backend).sum().backward()
+    assert watch.largest <= n * problem_module.LARGEST_BLOCK + 4 * n
+
+
+def test_two_backward_passes_give_the_same_bits():
+    kernel = PJBias(HEADS, LENGTH, init=PJInit(zeta_scale=0.7))
+    x = torch.randn(2, HEADS, 300, HEAD_DIM, generator=torch.Generator().manual_seed(0))
+    runs = []
+    for _ in range(2):
+        kernel.zero_grad()
+        attend(x, x, x, kernel, backend="toeplitz").square().sum().backward()
+        runs.append([p.grad.clone() for p in kernel.parameters()])
+    assert all(torch.equal(a, b) for a, b in zip(*runs, strict=True))
+
+
+def test_skewed_room_sums_diagonals():
+    block, columns = toeplitz.skewed(2, 3, 4, torch.zeros(1))
+    x = torch.arange(24.0).view(2, 3, 4)
+    block.copy_(x)
+    want = torch.zeros(2, 6)
+    for r in range(3):
+        for j in range(4):
+            want[:, r + j] += x[:, r, j]
+    assert torch.equal(columns.sum(1), want)
