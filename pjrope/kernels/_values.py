@@ -26,7 +26,7 @@ def check_length(length: float) -> float:
 
 def softplus_inverse(value: Tensor | float) -> Tensor:
     """The x with ``softplus(x) = value``; exact for large and small values alike."""
-    value = torch.as_tensor(value, dtype=torch.float64)
+    value = torch.as_tensor(value, dtype=torch.float64, device="cpu")
     return value + torch.log(-torch.expm1(-value))
 
 

@@ -57,8 +57,8 @@ class JetSector(PositionKernel):
         self.bias_heads, self.length, self.max_order = heads, length, max_order
         self.zeta_scale = zeta_scale
         self.omega = parameter(ladder)
-        self.zeta_re = parameter(torch.empty(heads, max_order + 1))
-        self.zeta_im = parameter(torch.empty(heads, max_order + 1))
+        self.zeta_re = parameter(torch.empty(heads, max_order + 1, device="cpu"))
+        self.zeta_im = parameter(torch.empty(heads, max_order + 1, device="cpu"))
         self.reset_parameters(torch.Generator().manual_seed(seed))
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:

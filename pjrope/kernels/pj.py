@@ -107,7 +107,11 @@ class PJBias(PositionKernel):
             orders = self._logits(range(max_order + 1), init.order).expand(heads, -1)
             setattr(self, f"{name}_alpha_logits", parameter(orders))
             for part in ("re", "im"):
-                setattr(self, f"{name}_zeta_{part}", parameter(torch.empty(heads, max_order + 1)))
+                setattr(
+                    self,
+                    f"{name}_zeta_{part}",
+                    parameter(torch.empty(heads, max_order + 1, device="cpu")),
+                )
         if "fj" in sectors:
             self.raw_fj_damping = parameter(
                 softplus_inverse(per_head("damping", init.damping, heads))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -37,3 +37,11 @@ def blocked(problem: Problem, step: Step) -> Tensor:
             out = step(problem, start, stop, keys)
         rows.append(out.to(problem.q.dtype))
     return rows[0] if len(rows) == 1 else torch.cat(rows, dim=2)
+
+
+def first(reasons: Iterable[tuple[str, bool]]) -> str | None:
+    """The first reason that is true, or None."""
+    for reason, true in reasons:  # no `next(generator)`: older torch.compile cannot follow it
+        if true:
+            return reason
+    return None

@@ -14,7 +14,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from ...conventions import wide
 from ..problem import Problem
-from .blocks import blocked
+from .blocks import blocked, first
 
 TOLERANCE = 2e-3  # largest error of a logit that this backend may cause, in nats
 
@@ -33,7 +33,7 @@ def refuses(problem: Problem) -> str | None:
         ("torch.compile cannot check its precision", torch.compiler.is_compiling()),
         ("keys stand behind queries that see them", not _in_order(problem)),
     )
-    return next((reason for reason, true in reasons if true), None)
+    return first(reasons)
 
 
 def suits(problem: Problem) -> bool:

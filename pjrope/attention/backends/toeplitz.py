@@ -17,6 +17,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from ...conventions import wide
 from ..problem import Problem
+from .blocks import first
 
 BACKWARD_ROWS = 128  # of one head at a time: two such blocks of logits then fit the cache
 
@@ -32,7 +33,7 @@ def refuses(problem: Problem) -> str | None:
         ("torch.compile fixes no views of changing length", torch.compiler.is_compiling()),
         ("position minus index is not one constant", problem.offset() is None),
     )
-    return next((reason for reason, true in reasons if true), None)
+    return first(reasons)
 
 
 def mirrored(problem: Problem) -> Tensor:
