@@ -11,6 +11,7 @@ from ..conventions import as_positions, wide
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from .backends import eager
+from .planning import run_plan
 from .problem import Problem, make_problem
 
 PAGE = 256  # keys that share an origin
@@ -45,6 +46,7 @@ class KVCache:
         self._k: Tensor | None = None
         self._v: Tensor | None = None
         self._pos: Tensor | None = None
+        self._table: Tensor | None = None
 
     @property
     def mode(self) -> str:
@@ -107,7 +109,7 @@ class KVCache:
         return self._pos[..., first]
 
     def logits(self, q: Tensor, q_pos: Tensor, keys: int) -> Tensor:
-        """Unscaled scores of rotated queries and the first ``keys`` stored keys.
+        """Unscaled scores of queries and the first ``keys`` keys stored by page.
 
         Args:
             q: ``(B, H, Q, D)`` queries before the kernel.
@@ -117,31 +119,40 @@ class KVCache:
         Returns:
             ``(B, H, Q, keys)`` in fp32 or better.
         """
-        groups = q.shape[1] // self._k.shape[1]
-        if self.mode == "rotated":
-            q, _ = self.kernel.rotate(q, None, q_pos, None)
-            k = self.keys[:, :, :keys].repeat_interleave(groups, dim=1)
-            return q.to(wide(q)) @ k.to(wide(q)).transpose(-1, -2)
         pages = -(-keys // PAGE)
         origins = self._pos[..., : pages * PAGE : PAGE]
         shifted = (q_pos[..., None, :] - origins[..., :, None]).flatten(-2)  # (.., pages * Q)
         many = q[:, :, None].expand(-1, -1, pages, -1, -1).flatten(2, 3)
         many, _ = self.kernel.rotate(many, None, shifted, None)
-        many = many.unflatten(2, (pages, q.shape[2]))
-        k = self._k[:, :, :keys]
-        k = torch.nn.functional.pad(k, (0, 0, 0, pages * PAGE - keys)).unflatten(2, (pages, PAGE))
-        k = k.repeat_interleave(groups, dim=1).to(many.dtype)
-        scores = many.to(wide(many)) @ k.to(wide(many)).transpose(-1, -2)  # (B, H, pages, Q, PAGE)
-        return scores.transpose(2, 3).flatten(3)[..., :keys]
+        groups = q.shape[1] // self._k.shape[1]
+        many = many.unflatten(2, (pages, q.shape[2])).unflatten(1, (-1, groups))
+        k = self._k[:, :, : pages * PAGE].unflatten(2, (pages, PAGE))[:, :, None]
+        number = wide(many)
+        scores = many.to(number) @ k.to(number).mT  # (B, Hk, groups, pages, Q, PAGE)
+        return scores.flatten(1, 2).transpose(2, 3).flatten(3)[..., :keys]
+
+    def bias_table(self) -> Tensor | None:
+        """The kernel's bias at lags ``0 … n-1``, n >= the tokens held: ``(H, n)``, or None.
+
+        Kept, like rotated keys, from one step to the next: a cache is worth as much as the
+        parameters it was filled with.
+        """
+        if not self.kernel.biases:
+            return None
+        if self._table is None or self._table.shape[1] < self.length:
+            lags = torch.arange(max(64, 2 * self.length), device=self._k.device)
+            self._table = self.kernel.lag_bias(lags)
+        return self._table
 
 
 def _grown(held: Tensor | None, new: Tensor, length: int, axis: int) -> Tensor:
-    """``held`` with ``new`` written behind ``length``; room doubles when it runs out."""
+    """``held`` with ``new`` written behind ``length``; room, in whole pages, doubles when full."""
     axis = axis % new.ndim
     total = length + new.shape[axis]
     if held is None or held.shape[axis] < total:
         shape = list(new.shape)
-        shape[axis] = max(total, 2 * (0 if held is None else held.shape[axis]))
+        wanted = max(total, 2 * (0 if held is None else held.shape[axis]))
+        shape[axis] = -(-wanted // PAGE) * PAGE
         room = new.new_zeros(shape)
         if held is not None:
             room.narrow(axis, 0, length).copy_(held.narrow(axis, 0, length))
@@ -150,15 +161,30 @@ def _grown(held: Tensor | None, new: Tensor, length: int, axis: int) -> Tensor:
     return held
 
 
+class _BiasOf(PositionKernel):
+    """What is left of a kernel when queries and keys are rotated already: its bias."""
+
+    def __init__(self, kernel: PositionKernel) -> None:
+        super().__init__()
+        self.inner = kernel
+        self.biases, self.folds, self.bias_heads = kernel.biases, kernel.folds, kernel.bias_heads
+
+    def lag_bias(self, lags: Tensor) -> Tensor | None:
+        return self.inner.lag_bias(lags)
+
+    def fold(self, q_pos: Tensor, k_pos: Tensor) -> tuple[Tensor, Tensor] | None:
+        return self.inner.fold(q_pos, k_pos)
+
+
 @dataclass(eq=False)
-class _CachedProblem(Problem):
-    """A call whose keys sit in a cache, already rotated."""
+class _PagedProblem(Problem):
+    """A call whose keys sit in a cache, rotated page by page."""
 
     cache: KVCache | None = None
 
     @property
     def local(self) -> bool:
-        return True  # the cache rotates
+        return True  # every page has its origin
 
     def logits(self, start: int, stop: int, keys: int) -> Tensor:
         q = self.q[:, :, start:stop]
@@ -182,31 +208,24 @@ def attend_cached(
         q_pos: ``(Q,)`` or ``(B, Q)`` integers, tokens.
         keep: boolean, broadcastable to ``(B, H, Q, K)`` over all cached keys.
         scale: default ``1/sqrt(D)``.
-        backend: for raw keys, as in :func:`attend`; stored rotations are read eagerly.
+        backend: as in :func:`attend`; keys rotated page by page are always read eagerly.
 
     Returns:
         ``(B, H, Q, Dv)``, what the same rows of a full pass give.
     """
-    from .functional import attend
-
     kernel = NoPE() if cache.kernel is None else cache.kernel
-    positions = {"q_pos": q_pos, "k_pos": cache.positions}
-    if cache.mode == "raw":
-        return attend(
-            q,
-            cache.keys,
-            cache.values,
-            kernel,
-            **positions,
-            keep=keep,
-            scale=scale,
-            backend=backend,
-        )
-    channels = q.shape[3]
-    stored = cache.keys[..., :1].expand(-1, -1, -1, channels).to(q.dtype)  # shapes only
-    scale = channels**-0.5 if scale is None else scale
-    checked = make_problem(q, stored, cache.values, kernel, **positions, keep=keep, scale=scale)
-    given = {f.name: getattr(checked, f.name) for f in fields(Problem) if f.init}
-    problem = _CachedProblem(**given, cache=cache)
+    scale = q.shape[3] ** -0.5 if scale is None else scale
+    call = {"q_pos": q_pos, "k_pos": cache.positions, "keep": keep, "scale": scale}
     with torch.autocast(q.device.type, enabled=False):
-        return eager.run(problem)
+        if cache.mode == "paged":
+            like = q.new_empty(()).expand(*cache.keys.shape[:3], q.shape[3])  # its shape counts
+            checked = make_problem(q, like, cache.values, kernel, **call)
+            given = {f.name: getattr(checked, f.name) for f in fields(Problem) if f.init}
+            return eager.run(_PagedProblem(**given, cache=cache))
+        if cache.mode == "rotated":
+            q, _ = kernel.rotate(q, None, q_pos, None)
+            kernel = _BiasOf(kernel)
+        problem = make_problem(q, cache.keys, cache.values, kernel, **call)
+        if problem.offset == 0 and not torch.is_grad_enabled():
+            problem.table = cache.bias_table()
+        return run_plan(problem, backend)

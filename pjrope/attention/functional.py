@@ -2,92 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 from torch import Tensor
 
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from ..positions.lags import Causal
-from .backends import BACKENDS, fold, sdpa, toeplitz
-from .problem import Problem, make_problem
+from .planning import Plan, make_plan, run_plan
+from .problem import make_problem
 
 _NOPE = NoPE()
-
-# Measured on a 2-core CPU, forward and backward against plain causal attention, fp32, 4 heads of 24
-# to 32 channels. Below so many queries torch's own mask gradient is cheapest (1.0-1.9x); from there
-# on a fold (1.15-1.3x) beats the table (1.4-1.6x), and the table beats masks (2-7x). Without
-# gradients the table wins throughout (1.1-1.2x against 1.2-7x).
-SHORT = 256
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What :func:`attend` would do.
-
-    Attributes:
-        backend: name of the backend.
-        reason: why, in one sentence.
-        peak_bytes: estimate of what the forward pass allocates beside its inputs.
-    """
-
-    backend: str
-    reason: str
-    peak_bytes: int
-
-
-def _estimate(problem: Problem, fused: bool) -> int:
-    wide = 8 if problem.q.dtype == torch.float64 else 4
-    copies = (
-        problem.q.numel() + problem.k.numel() * problem.groups + problem.v.numel() * problem.groups
-    )
-    output = problem.q.shape[0] * problem.q.shape[1] * problem.queries * problem.v.shape[3]
-    total = copies + output
-    if not fused:
-        heads = problem.q.shape[0] * problem.q.shape[1]
-        total += 3 * heads * min(problem.block, problem.queries) * problem.keys
-    if problem.kernel.biases:
-        total += 2 * problem.q.shape[1] * problem.keys
-    return total * wide
-
-
-def _plan(problem: Problem, backend: str) -> Plan:
-    if backend not in ("auto", *BACKENDS):
-        raise ValueError(f"backend is {backend!r}, this version has {('auto', *BACKENDS)}")
-    if problem.kernel.scored and backend not in ("auto", "eager"):
-        raise ValueError(
-            f"{type(problem.kernel).__name__} defines whole scores, which only backend='eager' "
-            f"computes, not {backend!r}"
-        )
-    name, reason = _choice(problem) if backend == "auto" else (backend, "asked for")
-    fused = name in ("fold", "toeplitz") or (name == "sdpa" and sdpa.fuses(problem))
-    return Plan(name, reason, _estimate(problem, fused))
-
-
-def _choice(problem: Problem) -> tuple[str, str]:
-    """The backend for a call and why."""
-    if problem.kernel.scored:
-        return "eager", "the kernel defines whole scores"
-    if sdpa.fuses(problem):
-        return "sdpa", "no bias and no mask: one fused call"
-    if not problem.kernel.biases:
-        return "sdpa", f"query blocks of {problem.block}: {_obstacle(problem)}"
-    if problem.training and problem.queries < SHORT:
-        return "sdpa", f"a bias in training, short: fewer than {SHORT} queries"
-    if why := toeplitz.refuses(problem):
-        return "sdpa", f"query blocks of {problem.block}: a bias, and {why}"
-    if problem.training and fold.suits(problem):
-        return "fold", "a bias of finite rank in training: extra channels of one fused call"
-    return "toeplitz", "a bias: one table, read as a strided view"
-
-
-def _obstacle(problem: Problem) -> str:
-    if problem.masked:
-        return "there is a mask beside causality"
-    if problem.local:
-        return "the kernel needs an origin per block"
-    return "queries and keys differ in number"
 
 
 def attend_plan(
@@ -126,7 +50,7 @@ def attend_plan(
         segments=segments,
         scale=scale,
     )
-    return _plan(problem, backend)
+    return make_plan(problem, backend)
 
 
 def attend(
@@ -181,6 +105,5 @@ def attend(
         segments=segments,
         scale=scale,
     )
-    plan = _plan(problem, backend)
     with torch.autocast(q.device.type, enabled=False):
-        return BACKENDS[plan.backend](problem)
+        return run_plan(problem, backend)

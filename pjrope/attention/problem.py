@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from .checks import check_keep, check_kernel, check_positions, check_segments, c
 
 BLOCK_NUMBERS = 2**24  # logits of one query block, over batch and heads: 64 MB in fp32
 LARGEST_BLOCK = 512
+_UNKNOWN = object()
 
 
 @dataclass(eq=False)
@@ -57,6 +59,7 @@ class Problem:
     scale: float
     turned: tuple[Tensor, Tensor] | None = field(default=None, init=False)
     table: Tensor | None = field(default=None, init=False)
+    offset_found: Any = field(default=_UNKNOWN, init=False)
 
     @property
     def queries(self) -> int:
@@ -94,14 +97,20 @@ class Problem:
         rows = BLOCK_NUMBERS // max(1, self.q.shape[0] * self.q.shape[1] * self.keys)
         return max(16, min(LARGEST_BLOCK, rows))
 
+    @property
     def offset(self) -> int | None:
         """What every lag exceeds its distance in indices by, if that is one number, else None.
 
-        Indices are aligned at the bottom right, as causality is.
+        Indices are aligned at the bottom right, as causality is. Read once from the positions.
         """
+        if self.offset_found is _UNKNOWN:
+            self.offset_found = self._find_offset()
+        return self.offset_found
+
+    def _find_offset(self) -> int | None:
         if self.plain:
             return 0
-        if self.q_pos.ndim > 1:
+        if self.q_pos.ndim > 1 or torch.compiler.is_compiling():  # no numbers to read then
             return None
         first = self.q_pos[0] - self.k_pos[0]
         for pos in (self.q_pos, self.k_pos):
@@ -126,7 +135,7 @@ class Problem:
         """Compute what blocks share, before any block: none may own it when it is recomputed."""
         if not (self.local or self.kernel.scored):
             self.turned = self.kernel.rotate(self.q, self.k, self.q_pos, self.k_pos)
-        if self.kernel.biases:
+        if self.kernel.biases and self.table is None:
             self.table = self._make_table()
 
     def rotated(self, start: int, stop: int, keys: int) -> tuple[Tensor, Tensor]:

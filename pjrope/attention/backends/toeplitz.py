@@ -31,7 +31,7 @@ def refuses(problem: Problem) -> str | None:
         ("there is a mask beside causality", problem.masked),
         ("there are more queries than keys", problem.queries > problem.keys),
         ("torch.compile fixes no views of changing length", torch.compiler.is_compiling()),
-        ("position minus index is not one constant", problem.offset() is None),
+        ("position minus index is not one constant", problem.offset is None),
     )
     return first(reasons)
 
@@ -42,9 +42,14 @@ def mirrored(problem: Problem) -> Tensor:
     Returns:
         ``(H, K + Q - 1)`` in fp32 or better; under causality the last Q - 1 are -inf.
     """
-    stop = 0 if problem.causal else 1 - problem.queries
-    apart = torch.arange(problem.keys - 1, stop - 1, -1, device=problem.q.device)
-    values = problem.kernel.lag_bias(apart + problem.offset()).to(wide(problem.q))
+    offset, number = problem.offset, wide(problem.q)
+    if problem.causal and problem.table is not None and offset == 0:
+        values = problem.table[:, : problem.keys].flip(1)
+    else:
+        stop = 0 if problem.causal else 1 - problem.queries
+        apart = torch.arange(problem.keys - 1, stop - 1, -1, device=problem.q.device)
+        values = problem.kernel.lag_bias(apart + offset)
+    values = values.to(number)
     return pad(values, (0, problem.queries - 1), value=-torch.inf) if problem.causal else values
 
 
@@ -108,9 +113,9 @@ class _Attention(torch.autograd.Function):
         grad = torch.cat([grad, -mean], dim=-1)
         v = torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
         inputs, outputs = (q, k, v, grad), (dq, dk, dv)
-        for first, last, keys in ctx.blocks:
-            for start in range(first, last, BACKWARD_ROWS):
-                stop = min(last, start + BACKWARD_ROWS)
+        for top, end, keys in ctx.blocks:
+            for start in range(top, end, BACKWARD_ROWS):
+                stop = min(end, start + BACKWARD_ROWS)
                 for head in range(q.shape[1]):
                     _backward_rows(inputs, outputs, w, dw, head, start, stop, keys)
         return dq.mul_(ctx.scale), dk, dv, dw, None, None
