@@ -18,6 +18,7 @@ from torch import Tensor
 from ..conventions import wide
 from ..kernels.base import PositionKernel
 from ..positions.lags import Causal, causal_keep, check_causal, lags, segment_keep, visible_keys
+from .alignment import find_offset
 from .checks import check_keep, check_kernel, check_positions, check_segments, check_tensors
 
 BLOCK_NUMBERS = 2**24  # logits of one query block, over batch and heads: 64 MB in fp32
@@ -101,22 +102,12 @@ class Problem:
     def offset(self) -> int | None:
         """What every lag exceeds its distance in indices by, if that is one number, else None.
 
-        Indices are aligned at the bottom right, as causality is. Read once from the positions.
+        Only pairs that may attend count, so padding and packed documents have one too. Indices are
+        aligned at the bottom right, as causality is. Read once from the positions.
         """
         if self.offset_found is _UNKNOWN:
-            self.offset_found = self._find_offset()
+            self.offset_found = 0 if self.plain else find_offset(self)
         return self.offset_found
-
-    def _find_offset(self) -> int | None:
-        if self.plain:
-            return 0
-        if self.q_pos.ndim > 1 or torch.compiler.is_compiling():  # no numbers to read then
-            return None
-        first = self.q_pos[0] - self.k_pos[0]
-        for pos in (self.q_pos, self.k_pos):
-            if not torch.equal(pos - pos[0], torch.arange(len(pos), device=pos.device)):
-                return None
-        return int(first) - (self.keys - self.queries)
 
     def blocks(self) -> list[tuple[int, int, int]]:
         """``(start, stop, keys)``: query rows and how many leading keys the block can see."""
@@ -209,19 +200,20 @@ class Problem:
 
     def kept(self, start: int, stop: int, keys: int) -> Tensor | None:
         """Mask of a block, broadcastable to ``(B, H, rows, keys)``; None if all may attend."""
+        beside = self.kept_beside(start, stop, keys)
+        if (
+            self.causal is False
+            or visible_keys(start, self.queries, self.keys, self.causal) >= keys
+        ):
+            return beside
+        rows = causal_keep(
+            self.queries, self.keys, self.causal, start=start, stop=stop, device=self.q.device
+        )[:, :keys]
+        return rows if beside is None else rows & beside
+
+    def kept_beside(self, start: int, stop: int, keys: int) -> Tensor | None:
+        """The same without causality: what ``segments`` and ``keep`` allow."""
         parts = []
-        if self.causal is not False:
-            seen = visible_keys(start, self.queries, self.keys, self.causal)
-            if seen < keys:
-                rows = causal_keep(
-                    self.queries,
-                    self.keys,
-                    self.causal,
-                    start=start,
-                    stop=stop,
-                    device=self.q.device,
-                )
-                parts.append(rows[:, :keys])
         if self.segments is not None:
             q_seg, k_seg = self.segments
             same = segment_keep(q_seg[..., start:stop], k_seg[..., :keys])
@@ -229,12 +221,7 @@ class Problem:
         if self.keep is not None:
             rows = self.keep if self.keep.shape[-2] == 1 else self.keep[..., start:stop, :]
             parts.append(rows if rows.shape[-1] == 1 else rows[..., :keys])
-        if not parts:
-            return None
-        whole = parts[0]
-        for part in parts[1:]:
-            whole = whole & part
-        return whole
+        return None if not parts else parts[0] if len(parts) == 1 else parts[0] & parts[1]
 
 
 def make_problem(

@@ -11,6 +11,7 @@ from pjrope.attention import attend, attend_plan
 from pjrope.attention.backends import fold, toeplitz
 from pjrope.attention.problem import make_problem
 from pjrope.kernels import Affine, ALiBi, FourierJet, LightCone, PJBias, PJInit, RoPE
+from pjrope.positions import left_padded_positions, packed_positions
 from tests.kernels.catalogue import HEAD_DIM, HEADS, LENGTH, NAMES, Damped, kernels
 
 FAST = {"toeplitz": toeplitz, "fold": fold}
@@ -102,12 +103,19 @@ def test_the_draws_reach_both_backends():
     assert min(taken.values()) >= 5, taken
 
 
+PACKED = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3])
+
 REFUSALS = [
     ("toeplitz", RoPE(HEAD_DIM), {}, "adds no bias"),
     ("toeplitz", Damped() + ALiBi(HEADS), {}, "an origin per block"),
-    ("toeplitz", ALiBi(HEADS), {"causal": "strict"}, "a mask beside causality"),
+    (
+        "toeplitz",
+        ALiBi(HEADS),
+        {"q_pos": PACKED, "segments": (torch.arange(12) // 3,) * 2},
+        "not one",
+    ),
     ("toeplitz", ALiBi(HEADS), {"q_pos": torch.arange(12) * 2}, "not one constant"),
-    ("toeplitz", ALiBi(HEADS), {"q_pos": torch.arange(12).expand(2, -1)}, "not one constant"),
+    ("toeplitz", ALiBi(HEADS), {"q_pos": PACKED.expand(2, -1)}, "not one constant"),
     ("fold", LightCone(HEADS, LENGTH), {}, "no finite rank"),
     ("fold", ALiBi(HEADS), {"causal": False}, "the past only"),
     ("fold", ALiBi(HEADS), {"keep": torch.ones(12, 12, dtype=torch.bool)}, "a mask"),
@@ -126,6 +134,63 @@ def test_what_a_backend_cannot_take_it_refuses_and_auto_takes_another(backend, k
     torch.testing.assert_close(
         auto, attend(q, k, v, kernel, backend="eager", **call), rtol=0, atol=1e-5
     )
+
+
+def masked_calls() -> dict[str, dict]:
+    """Calls with masks whose lags still follow from indices."""
+    generator = torch.Generator().manual_seed(1)
+    real = torch.ones(2, 40, dtype=torch.bool)
+    real[0, :11] = False
+    padded = left_padded_positions(real)
+    packed, ids = packed_positions([1, 1, 17, 21])
+    return {
+        "strict": {"causal": "strict"},
+        "drawn": {"keep": torch.rand(2, HEADS, 40, 40, generator=generator) > 0.5},
+        "drawn_rows": {"keep": torch.rand(40, 40, generator=generator) > 0.5, "causal": False},
+        "padded": {"q_pos": padded, "k_pos": padded, "keep": real[:, None, None]},
+        "packed": {"q_pos": packed, "k_pos": packed, "segments": (ids[None], ids[None])},
+        "packed_1d": {"q_pos": packed, "k_pos": packed, "segments": (ids, ids)},
+    }
+
+
+@pytest.mark.parametrize("call", masked_calls())
+@pytest.mark.parametrize("name", ["alibi", "jet3", "pj_full", "rope_pj"])
+def test_masks_in_the_table_backend(name, call, small_blocks):
+    kernel, options = kernels()[name].double(), masked_calls()[call]
+    generator = torch.Generator().manual_seed(0)
+    inputs = [
+        torch.randn(2, HEADS, 40, HEAD_DIM, generator=generator).double().requires_grad_()
+        for _ in range(3)
+    ]
+    found = []
+    for backend in ("eager", "toeplitz"):
+        out = attend(*inputs, kernel, backend=backend, **options)
+        weights = torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view_as(out)
+        found.append(
+            [out, *torch.autograd.grad((out * weights).sum(), [*inputs, *kernel.parameters()])]
+        )
+    for truth, fast in zip(*found, strict=True):
+        torch.testing.assert_close(fast, truth, rtol=0, atol=1e-10)
+
+
+@torch.no_grad()
+def test_lags_that_do_not_follow_from_indices_are_noticed():
+    real = torch.ones(1, 8, dtype=torch.bool)
+    real[0, :3] = False
+    holes = real.clone()
+    holes[0, 5] = False  # a hole: positions behind it run one short of the indices
+    ids = torch.tensor([0, 0, 1, 1, 0, 0, 1, 1])  # documents in two pieces each
+    rising = torch.tensor([0, 1, 0, 1, 2, 3, 2, 3])
+    zeros = torch.zeros(1, 2, 8, 4)
+    for call, offset in (
+        ({"q_pos": left_padded_positions(real), "keep": real[:, None, None]}, 0),
+        ({"q_pos": left_padded_positions(holes), "keep": holes[:, None, None]}, None),
+        ({"q_pos": rising, "segments": (ids, ids)}, None),
+        ({"q_pos": torch.arange(8) + 4, "k_pos": torch.arange(8)}, 4),
+        ({"q_pos": torch.arange(8).expand(1, -1)}, 0),
+        ({"q_pos": torch.arange(8) * 2}, None),
+    ):
+        assert make_problem(zeros, zeros, zeros, ALiBi(2), **call).offset == offset
 
 
 @pytest.mark.parametrize("backend", FAST)

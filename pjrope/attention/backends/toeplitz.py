@@ -28,7 +28,6 @@ def refuses(problem: Problem) -> str | None:
         ("the kernel adds no bias", not problem.kernel.biases),
         ("the kernel defines whole scores", problem.kernel.scored),
         ("the kernel needs an origin per block", problem.local),
-        ("there is a mask beside causality", problem.masked),
         ("there are more queries than keys", problem.queries > problem.keys),
         ("torch.compile fixes no views of changing length", torch.compiler.is_compiling()),
         ("position minus index is not one constant", problem.offset is None),
@@ -43,13 +42,17 @@ def mirrored(problem: Problem) -> Tensor:
         ``(H, K + Q - 1)`` in fp32 or better; under causality the last Q - 1 are -inf.
     """
     offset, number = problem.offset, wide(problem.q)
-    if problem.causal and problem.table is not None and offset == 0:
+    if problem.causal is True and problem.table is not None and offset == 0:
         values = problem.table[:, : problem.keys].flip(1)
     else:
         stop = 0 if problem.causal else 1 - problem.queries
         apart = torch.arange(problem.keys - 1, stop - 1, -1, device=problem.q.device)
         values = problem.kernel.lag_bias(apart + offset)
     values = values.to(number)
+    if problem.causal == "strict":  # the last entry is the token itself
+        values = values.masked_fill(
+            torch.arange(problem.keys, 0, -1, device=values.device) == 1, -torch.inf
+        )
     return pad(values, (0, problem.queries - 1), value=-torch.inf) if problem.causal else values
 
 
@@ -74,51 +77,72 @@ def skewed(heads: int, rows: int, keys: int, like: Tensor) -> tuple[Tensor, Tens
     return block, columns
 
 
+def _bias_rows(
+    w: Tensor, problem: Problem, start: int, stop: int, keys: int, head: int | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Bias and masks of rows ``stop-1 … start``, of one head or of all.
+
+    Returns:
+        ``(1 or B, heads, rows, keys)``, a view of ``w`` unless something is masked beside
+        causality; and then which rows may see nothing, ``(.., rows, 1)``: those show key 0 instead,
+        since kernels of torch differ on empty rows, and must be zeroed afterwards.
+    """
+    bias = window(w if head is None else w[head : head + 1], problem.queries, start, stop, keys)[
+        None
+    ]
+    if not problem.masked:
+        return bias, None
+    kept = problem.kept_beside(start, stop, keys)
+    if kept is not None:
+        kept = kept.flip(-2) if kept.ndim == 2 or kept.shape[-2] > 1 else kept
+        if head is not None and kept.ndim == 4 and kept.shape[1] > 1:
+            kept = kept[:, head : head + 1]
+        bias = bias.masked_fill(~kept, -torch.inf)
+    empty = (bias == -torch.inf).all(-1, keepdim=True)
+    key_0 = torch.arange(keys, device=w.device) == 0
+    return bias.masked_fill(empty & key_0, 0.0), empty
+
+
 class _Attention(torch.autograd.Function):
     """softmax(scale q.k + bias) v with the bias given as a mirrored table."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        w: Tensor,
-        scale: float,
-        blocks: list[tuple[int, int, int]],
-    ) -> Tensor:
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, w: Tensor, problem: Problem) -> Tensor:
         out = q.new_empty(*q.shape[:3], v.shape[3])
         view = w.detach()  # a mask that wants a gradient would not be read by a fused kernel
-        for start, stop, keys in blocks:
+        for start, stop, keys in problem.blocks():
+            bias, empty = _bias_rows(view, problem, start, stop, keys)
             rows = scaled_dot_product_attention(
                 q[:, :, start:stop].flip(2),
                 k[:, :, :keys],
                 v[:, :, :keys],
-                attn_mask=window(view, q.shape[2], start, stop, keys).expand(len(q), -1, -1, -1),
-                scale=scale,
+                attn_mask=bias.expand(len(q), -1, -1, -1),
+                scale=problem.scale,
             )
+            rows = rows if empty is None else rows.masked_fill(empty, 0.0)
             out[:, :, start:stop] = rows.flip(2)
         ctx.save_for_backward(q, k, v, w, out)
-        ctx.scale, ctx.blocks = scale, blocks
+        ctx.problem = problem
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, w, out = ctx.saved_tensors
-        q = q * ctx.scale
+        problem = ctx.problem
+        q = q * problem.scale
         dq, dk, dv, dw = (torch.zeros_like(x) for x in (q, k, v, w))
         # One more channel subtracts each row's mean gradient within the product with v.
         mean = (grad * out).sum(-1, keepdim=True)
         grad = torch.cat([grad, -mean], dim=-1)
         v = torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
         inputs, outputs = (q, k, v, grad), (dq, dk, dv)
-        for top, end, keys in ctx.blocks:
+        for top, end, keys in problem.blocks():
             for start in range(top, end, BACKWARD_ROWS):
                 stop = min(end, start + BACKWARD_ROWS)
                 for head in range(q.shape[1]):
-                    _backward_rows(inputs, outputs, w, dw, head, start, stop, keys)
-        return dq.mul_(ctx.scale), dk, dv, dw, None, None
+                    _backward_rows(inputs, outputs, w, dw, problem, head, start, stop, keys)
+        return dq.mul_(problem.scale), dk, dv, dw, None
 
 
 def _backward_rows(
@@ -126,6 +150,7 @@ def _backward_rows(
     outputs: tuple[Tensor, ...],
     w: Tensor,
     dw: Tensor,
+    problem: Problem,
     head: int,
     start: int,
     stop: int,
@@ -134,17 +159,17 @@ def _backward_rows(
     """Gradients of one head's rows, added to ``outputs`` and ``dw`` in place."""
     q, k, v, grad = (x[:, head] for x in inputs)
     dq, dk, dv = (x[:, head] for x in outputs)
-    w, dw = w[head : head + 1], dw[head]
-    queries = q.shape[1]
     q, grad = (x[:, start:stop].flip(1) for x in (q, grad))
     k, v = k[:, :keys], v[:, :keys]
-    weights = (q @ k.mT).add_(window(w, queries, start, stop, keys)).softmax(-1)
+    bias, empty = _bias_rows(w, problem, start, stop, keys, head)
+    weights = (q @ k.mT).add_(bias[:, 0]).softmax(-1)
+    weights = weights if empty is None else weights.masked_fill(empty[:, 0], 0.0)
     dv[:, :keys] += weights.mT @ grad[..., :-1]
     d_logits, columns = skewed(len(q), stop - start, keys, q)
     torch.mul(grad @ v.mT, weights, out=d_logits)
     dq[:, start:stop] = (d_logits @ k).flip(1)
     dk[:, :keys] += d_logits.mT @ q
-    dw[queries - stop :][: columns.shape[-1]] += columns.sum((0, 1))
+    dw[head, problem.queries - stop :][: columns.shape[-1]] += columns.sum((0, 1))
 
 
 def run(problem: Problem) -> Tensor:
@@ -158,5 +183,5 @@ def run(problem: Problem) -> Tensor:
     q, k = problem.kernel.rotate(problem.q, problem.k, problem.q_pos, problem.k_pos)
     number = wide(problem.q)
     q, k, v = (x.to(number) for x in (q, problem.spread(k), problem.spread(problem.v)))
-    out = _Attention.apply(q, k, v, mirrored(problem), problem.scale, problem.blocks())
+    out = _Attention.apply(q, k, v, mirrored(problem), problem)
     return out.to(problem.q.dtype)
