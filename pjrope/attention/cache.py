@@ -161,7 +161,7 @@ def _grown(held: Tensor | None, new: Tensor, length: int, axis: int) -> Tensor:
     return held
 
 
-class _BiasOf(PositionKernel):
+class _BiasOf(PositionKernel, register=False):
     """What is left of a kernel when queries and keys are rotated already: its bias."""
 
     def __init__(self, kernel: PositionKernel) -> None:

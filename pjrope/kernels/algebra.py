@@ -18,7 +18,7 @@ def _common(name: str, values: list[int | None]) -> int | None:
     return wanted.pop() if wanted else None
 
 
-class Composite(PositionKernel):
+class Composite(PositionKernel, register=False):
     """A kernel made of parts; the spec holds theirs."""
 
     def __init__(self, parts: list[PositionKernel], **arguments: Any) -> None:

@@ -72,8 +72,16 @@ class PositionKernel(nn.Module):
     rotary_heads: int | None = None
     head_dim: int | None = None
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, *, register: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if not register:
+            return
+        known = _REGISTRY.get(cls.__name__)
+        if known is not None and known.__module__ != cls.__module__:
+            raise ValueError(
+                f"a kernel named {cls.__name__!r} exists in {known.__module__}: specs are read by "
+                "name, so choose another, or pass register=False in the class statement"
+            )
         _REGISTRY[cls.__name__] = cls
 
     def __init__(self, **arguments: Any) -> None:

@@ -20,7 +20,7 @@ from .base import Claims, PositionKernel
 DAMPING = 0.1269280110429725  # softplus(-2), the initial damping of the PJ-RoPE protocol
 
 
-class JetSector(PositionKernel):
+class JetSector(PositionKernel, register=False):
     """What the two jet kernels share: heads, one frequency a head, amplitudes by order."""
 
     biases = True

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from pjrope.kernels import RoPE, kernel_from_spec, reference, to_half, to_interleaved
+from pjrope.kernels import PositionKernel, RoPE, kernel_from_spec, reference, to_half, to_interleaved
 from pjrope.positions import NTK, YaRN
 from tests.golden import golden
 
@@ -196,3 +196,10 @@ def test_yarn_multiplies_the_score_once_per_side():
 def test_bad_input_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_kernel_cannot_take_a_known_name():
+    with pytest.raises(ValueError, match="a kernel named 'RoPE' exists in pjrope"):
+        type("RoPE", (PositionKernel,), {"__module__": "elsewhere"})
+    with pytest.raises(ValueError, match=r"'JetSector' is not known: there are \['ALiBi'"):
+        kernel_from_spec({"kernel": "JetSector"})
