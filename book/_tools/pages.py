@@ -48,7 +48,7 @@ def value(entry: object) -> str:
         case bool():
             return "yes" if entry else "no"
         case float():
-            return f"{entry:.1f}"
+            return f"{entry:.6g}"
         case Mapping():
             return ", ".join(f"{key} = {value(entry[key])}" for key in sorted(entry)) or "none"
         case list() | tuple():
@@ -82,7 +82,8 @@ def glance(results: Iterable[tuple[Any, Any]]) -> str:
 
     sections = [
         f"**{experiment.question}** (`pjrope show {experiment.name}`)\n\n"
-        f"{experiment.tables[0].title}:\n\n{table_of(experiment.tables[0], result)}\n\n"
+        f"{experiment.tables[0].title}, mean over seeds ± 95 % interval:\n\n"
+        f"{table_of(experiment.tables[0], result)}\n\n"
         f"{card_line(result.card)}"
         for experiment, result in results
     ]

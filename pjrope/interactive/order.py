@@ -98,7 +98,7 @@ def lag_scores(keys: int = 16) -> InteractiveFigure:
             Slider("omega", "frequency of RoPE, wave (radians per token)", 0, 1.5, 0.05, 0.5),
         ],
         xlabel="key index j (tokens)",
-        ylabel="score (no unit)",
+        ylabel="score (nats)",
         ylim=(-1.25, 1.25),
         alt=(
             "Scores of one query against equal keys, once with positions that start at 0 and once "

@@ -53,7 +53,7 @@ def test_run_cards_show_every_field():
         "| commit | `0123456789ab…` |",
         "| dirty | no |",
         "| gpu | not known |",
-        "| wall seconds | 12.3 |",
+        "| wall seconds | 12.345 |",
         "| settings | rates = 0.1, width = `64` |",
         "| data | none |",
     ]:
