@@ -1,4 +1,4 @@
-"""The command line: `pjrope data`, `pjrope list`, `pjrope run`, `pjrope show`.
+"""The command line: `pjrope data`, `pjrope list`, `pjrope run`, `pjrope show`, `pjrope bench`.
 
 Modules that import torch are imported inside the commands, so that --help answers at once.
 """
@@ -93,6 +93,13 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         "./pjrope-results",
     )
     show.set_defaults(command=_show)
+
+    bench = commands.add_parser("bench", help="time the backends, against peers and against none")
+    if words[:1] == ["bench"]:
+        from pjrope.bench import command as bench_command
+
+        bench_command.add_arguments(bench)
+        bench.set_defaults(command=bench_command.run)
     return parser
 
 

@@ -23,6 +23,7 @@ ORDER = [
     "interactive",
     "record",
     "experiments",
+    "bench",
     "cli",
 ]
 
