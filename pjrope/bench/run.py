@@ -109,11 +109,11 @@ def _judged(row: dict[str, Any], settings: Settings) -> dict[str, Any]:
     return {**row, "must": target.must, "strive": target.strive, "verdict": judged}
 
 
-def _version(package: str) -> str | None:
+def _version(package: str) -> str:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
-        return None
+        return "not installed"
 
 
 @contextmanager
