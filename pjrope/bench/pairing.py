@@ -134,11 +134,11 @@ class Race:
     def __init__(self, reference: Run, settings: Settings, clock: Clock | None = None) -> None:
         self.reference, self.settings = reference, settings
         self.clock = Clock.of(settings.device) if clock is None else clock
-        self._warm = self.clock.read(reference)[0]
+        self._warm = self._first(reference)
 
     def against(self, run: Run) -> Paired:
         """Time ``run`` against the reference; the first call of each is not counted."""
-        warm = self.clock.read(run)[0]
+        warm = self._first(run)
         calls = max(1, math.ceil(self.settings.least_seconds / max(1e-9, min(warm, self._warm))))
         paired = Paired()
         gc.collect()
@@ -150,6 +150,12 @@ class Race:
         finally:
             gc.enable()
         return paired
+
+    def _first(self, run: Run) -> float:
+        """Seconds of a call that does not count; on a GPU a call before it may have to compile."""
+        if self.settings.device != "cpu":
+            self.clock.read(run)
+        return self.clock.read(run)[0]
 
     def _pairs(self, seconds: float) -> int:
         affordable = int(self.settings.budget / max(1e-9, seconds))

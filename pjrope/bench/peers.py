@@ -171,7 +171,9 @@ def _flex(
         raise Skipped("FlexAttention has no backward pass on a CPU")
     q, k, v = qkv
     n = q.shape[2]
-    torch.compiler.reset()
+    if table is None or settings.device == "cpu":
+        # Torch compiles one function for few sizes only; but a compiled reference must survive.
+        torch.compiler.reset()
     mask = create_block_mask(
         lambda b, h, i, j: i >= j, None, None, n, n, settings.device,
         _compile=settings.device == "cuda",

@@ -50,6 +50,19 @@ def test_a_machine_that_slows_down_changes_seconds_but_hardly_the_ratio():
     assert found["ratio_low"] == pytest.approx(found["ratio_high"]) == pytest.approx(2.1)
 
 
+def test_on_a_gpu_the_call_that_compiles_does_not_decide_the_number_of_pairs():
+    time, settings = FakeTime(), replace(SETTINGS, device="cuda", budget=6.0)
+    work = time.run("B", 1.0, 1.0)
+
+    def compiled_at_first():
+        time.wall += 50.0 * ("B" not in time.order)
+        work()
+
+    race = Race(time.run("A", 1.0, 1.0), settings, time.clock())
+    assert race.against(compiled_at_first).summary()["pairs"] == 3
+    assert "".join(time.order) == "AA" + "BB" + "ABABAB"
+
+
 @pytest.mark.parametrize(("budget", "pairs"), [(0.0, 2), (17.0, 5), (1000.0, 9)])
 def test_the_budget_decides_the_number_of_pairs_within_bounds(budget, pairs):
     time = FakeTime()
