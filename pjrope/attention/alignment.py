@@ -26,7 +26,9 @@ def find_offset(problem: Problem) -> int | None:
         return None
     if problem.segments is not None:
         return 0 if _last_ones(*problem.segments) and _runs_on(problem, k_shift) else None
-    return 0 if problem.keep is not None and _behind_padding(problem.keep, k_shift) else None
+    # Without causality the padding's own rows would see real keys, at lags of another offset.
+    padded = problem.causal is not False and problem.keep is not None
+    return 0 if padded and _behind_padding(problem.keep, k_shift) else None
 
 
 def _shift(pos: Tensor, keys: int) -> Tensor:

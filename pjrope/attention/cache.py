@@ -22,9 +22,10 @@ class KVCache:
 
     How keys are stored follows from what the kernel claims:
 
-    - ``rotated``: relative, length-free and norm-preserving (RoPE): rotated once, read as they are;
-    - ``paged``: relative and length-free, but not orthogonal: rotated about the first position of
-      their page of 256, so that nothing grows; each query is then rotated once per page;
+    - ``rotated``: relative, length-free and in range anywhere (RoPE): rotated once, read as they
+      are;
+    - ``paged``: relative and length-free, but growing with position: rotated about the first
+      position of their page of 256; each query is then rotated once per page;
     - ``raw``: anything else (dynamic NTK, absolute forms): rotated anew at every step.
 
     Args:
@@ -32,7 +33,9 @@ class KVCache:
         kernel: the kernel of the layer; :class:`AttentionLayer` sets it when it is missing.
 
     Raises:
-        ValueError: more tokens than ``max_length``, or shapes that changed.
+        ValueError: more tokens than ``max_length``, shapes or dtypes that changed, gradients.
+
+    Limits: for inference; what is stored is overwritten in place and carries no gradient.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class KVCache:
         claims = kernel.claims
         if not (claims.relative and claims.length_free):
             return "raw"
-        return "rotated" if claims.norm_preserving else "paged"
+        return "rotated" if kernel.stays_in_range else "paged"
 
     @property
     def keys(self) -> Tensor:
@@ -83,6 +86,7 @@ class KVCache:
             pos: ``(n,)`` or ``(B, n)`` integers, tokens.
         """
         pos = as_positions(pos, "pos")
+        self._check(k, v, pos)
         new = k.shape[2]
         total = self.length + new
         if self.max_length is not None and total > self.max_length:
@@ -90,16 +94,35 @@ class KVCache:
                 f"{self.length} tokens cached and {new} new exceed max_length={self.max_length}: "
                 "make a larger KVCache"
             )
-        if self._pos is not None and pos.ndim != self._pos.ndim:
-            raise ValueError(
-                f"pos has shape {tuple(pos.shape)}, the cache holds {tuple(self.positions.shape)}"
-            )
         self._pos = _grown(self._pos, pos, self.length, axis=-1)
         if self.mode != "raw":
             _, k = self.kernel.rotate(None, k, None, pos - self._origins(self.length, total))
         self._k = _grown(self._k, k, self.length, axis=2)
         self._v = _grown(self._v, v, self.length, axis=2)
         self.length = total
+
+    def _check(self, k: Tensor, v: Tensor, pos: Tensor) -> None:
+        batch, heads, new = k.shape[:3]
+        if v.shape[:3] != k.shape[:3] or v.dtype != k.dtype:
+            raise ValueError(
+                f"k is {k.dtype} {tuple(k.shape)} and v {v.dtype} {tuple(v.shape)}: dtype, batch, "
+                "heads and tokens must agree"
+            )
+        if pos.shape not in ((new,), (batch, new)):
+            raise ValueError(
+                f"pos has shape {tuple(pos.shape)}, ({new},) or ({batch}, {new}) is needed"
+            )
+        if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
+            raise ValueError("a KVCache carries no gradients: decode under torch.no_grad()")
+        if self._v is None:
+            return
+        held = (*self._v.shape[:2], self._v.shape[3], self._v.dtype, self._pos.ndim)
+        if held != (batch, heads, v.shape[3], v.dtype, pos.ndim):
+            raise ValueError(
+                f"v is {v.dtype} {tuple(v.shape)} at positions {tuple(pos.shape)}, the cache holds "
+                f"{self._v.dtype} {tuple(self.values.shape)} at {tuple(self.positions.shape)}: only "
+                "the number of tokens may change"
+            )
 
     def _origins(self, start: int, stop: int) -> Tensor | int:
         """Origin of each token in the index range: the first position of its page."""
@@ -157,6 +180,8 @@ def _grown(held: Tensor | None, new: Tensor, length: int, axis: int) -> Tensor:
         if held is not None:
             room.narrow(axis, 0, length).copy_(held.narrow(axis, 0, length))
         held = room
+    if held.is_inference() and not torch.is_inference_mode_enabled():
+        held = held.clone()  # filled under inference_mode, where it cannot be written from outside
     held.narrow(axis, length, new.shape[axis]).copy_(new)
     return held
 

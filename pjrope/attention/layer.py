@@ -50,6 +50,10 @@ class AttentionLayer(nn.Module):
         self.heads, self.kv_heads, self.head_dim = heads, kv_heads, width // heads
         self.causal, self.backend = causal, backend
         self.kernel = NoPE() if kernel is None else kernel
+        if not isinstance(self.kernel, PositionKernel):
+            raise ValueError(
+                f"kernel is {kernel!r}, an object such as RoPE({width // heads}) is needed"
+            )
         check_kernel(self.kernel, heads, kv_heads, self.head_dim, "layer")
         self.query = nn.Linear(width, width, bias=bias)
         self.key = nn.Linear(width, kv_heads * self.head_dim, bias=bias)
@@ -77,8 +81,10 @@ class AttentionLayer(nn.Module):
         Returns:
             ``(B, N, width)``.
         """
-        shape = (*x.shape[:2], -1, self.head_dim)
-        q, k, v = (f(x).view(shape).transpose(1, 2) for f in (self.query, self.key, self.value))
+        q, k, v = (
+            f(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+            for f in (self.query, self.key, self.value)
+        )
         if cache is None:
             y = attend(
                 q,
@@ -107,6 +113,10 @@ class AttentionLayer(nn.Module):
     ) -> Tensor:
         if segments is not None or self.causal is not True:
             raise ValueError("a cache holds one document, causally: drop segments or the cache")
+        if cache.kernel is None and cache.length:
+            raise ValueError(
+                "this cache was filled without a kernel: make it KVCache(kernel=layer.kernel)"
+            )
         if cache.kernel is None:
             cache.kernel = self.kernel
         elif cache.kernel is not self.kernel:

@@ -51,15 +51,12 @@ def make_plan(problem: Problem, backend: str) -> Plan:
     """The plan for a checked call.
 
     Raises:
-        ValueError: an unknown backend, or one that cannot serve the kernel.
+        ValueError: an unknown backend, or one that refuses the call.
     """
     if backend not in ("auto", *BACKENDS):
         raise ValueError(f"backend is {backend!r}, this version has {('auto', *BACKENDS)}")
-    if problem.kernel.scored and backend not in ("auto", "eager"):
-        raise ValueError(
-            f"{type(problem.kernel).__name__} defines whole scores, which only backend='eager' "
-            f"computes, not {backend!r}"
-        )
+    if backend != "auto" and (why := BACKENDS[backend].refuses(problem)):
+        raise ValueError(f"backend {backend!r} cannot take this call, since {why}: use 'auto'")
     name, reason = _choice(problem) if backend == "auto" else (backend, "asked for")
     fused = name in ("fold", "toeplitz") or (name == "sdpa" and sdpa.fuses(problem))
     return Plan(name, reason, _estimate(problem, fused))
@@ -92,4 +89,4 @@ def _obstacle(problem: Problem) -> str:
 
 def run_plan(problem: Problem, backend: str) -> Tensor:
     """Choose a backend and run it: ``(B, H, Q, Dv)``."""
-    return BACKENDS[make_plan(problem, backend).backend](problem)
+    return BACKENDS[make_plan(problem, backend).backend].run(problem)

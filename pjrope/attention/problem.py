@@ -78,8 +78,8 @@ class Problem:
     @property
     def local(self) -> bool:
         """True if every block needs an origin of its own."""
-        claims = self.kernel.claims
-        return self.kernel.rotates and claims.relative and not claims.norm_preserving
+        kernel = self.kernel
+        return kernel.rotates and kernel.claims.relative and not kernel.stays_in_range
 
     @property
     def training(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor, nn
@@ -12,14 +13,14 @@ from ..conventions import phase_dtype
 
 def check_count(name: str, value: int, least: int = 1) -> int:
     """``value`` if it is an integer >= ``least``, else a ValueError that names it."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} is {value!r}, an integer >= {least} is needed")
-    return value
+    return int(value)
 
 
 def check_length(length: float) -> float:
     """``length`` if it is a positive number of tokens."""
-    if not (isinstance(length, int | float) and math.isfinite(length) and length > 0):
+    if not (isinstance(length, Real) and math.isfinite(length) and length > 0):
         raise ValueError(f"length is {length!r}, the training length in tokens must be positive")
     return length
 

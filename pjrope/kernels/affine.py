@@ -32,8 +32,6 @@ class Affine(PositionKernel):
     Reference: PJ-RoPE paper, affine sector. Chapter: ch-alibi.
     """
 
-    biases = True
-
     def __init__(
         self, heads: int, length: float, *, slope: float | Tensor = 2.0, coordinate: str = "linear"
     ) -> None:

@@ -31,6 +31,8 @@ class Composite(PositionKernel, register=False):
 
     @classmethod
     def from_arguments(cls, arguments: dict[str, Any]) -> Composite:
+        if set(arguments) != {"parts"} or not arguments["parts"]:
+            raise ValueError(f"a {cls.__name__} is made of parts, its spec has {sorted(arguments)}")
         return cls(*(kernel_from_spec(spec) for spec in arguments["parts"]))
 
     @property
@@ -39,6 +41,10 @@ class Composite(PositionKernel, register=False):
         for part in self.parts:
             claims = claims & part.claims
         return claims
+
+    @property
+    def in_range(self) -> bool:
+        return all(part.stays_in_range for part in self.parts if part.rotates)
 
     @property
     def rotates(self) -> bool:
@@ -131,6 +137,8 @@ class DirectSum(Composite):
     """
 
     def __init__(self, *parts: PositionKernel) -> None:
+        if len(parts) < 2:
+            raise ValueError(f"a direct sum of {len(parts)} kernels: at least two are needed")
         for part in parts:
             if part.head_dim is None:
                 raise ValueError(

@@ -43,9 +43,6 @@ class ALiBi(PositionKernel):
     Reference: Press and others (2022). Chapter: ch-alibi.
     """
 
-    biases = True
-    folds = True
-
     def __init__(self, heads: int) -> None:
         super().__init__(heads=check_count("heads", heads))
         self.bias_heads = heads

@@ -13,6 +13,7 @@ false, on every kernel.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor, nn
 
 _REGISTRY: dict[str, type[PositionKernel]] = {}
+_FACES = {"rotate": "rotates", "lag_bias": "biases", "fold": "folds", "scores": "scored"}
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,17 @@ class PositionKernel(nn.Module):
         claims: a :class:`Claims`.
         spec: JSON-able description; :func:`kernel_from_spec` rebuilds the kernel from it. Values of
             tensors travel in the ``state_dict``.
-        rotates, biases, folds, scored: which faces do something.
+        rotates, biases, folds, scored: which faces do something; set for a subclass that defines
+            ``rotate``, ``lag_bias``, ``fold`` or ``scores`` and does not set them itself.
+        in_range: ``rotate`` keeps its channels' size at any absolute position, so no origin per
+            block is needed; None answers as ``norm_preserving``.
         bias_heads: query heads of the bias, None if there is none or any number will do.
         rotary_heads: key heads of the channel action, None if any number will do.
         head_dim: channels the channel action asks for, None if any number will do.
     """
 
     claims = Claims()
+    in_range: bool | None = None
     rotates = False
     biases = False
     folds = False
@@ -74,6 +80,9 @@ class PositionKernel(nn.Module):
 
     def __init_subclass__(cls, *, register: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        for face, flag in _FACES.items():
+            if face in cls.__dict__ and flag not in cls.__dict__ and getattr(cls, flag) is False:
+                setattr(cls, flag, True)
         if not register:
             return
         known = _REGISTRY.get(cls.__name__)
@@ -86,11 +95,16 @@ class PositionKernel(nn.Module):
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__()
-        self._arguments = arguments
+        self._arguments = {name: _plain(value) for name, value in arguments.items()}
 
     @property
     def spec(self) -> dict[str, Any]:
-        return {"kernel": type(self).__name__, **self._arguments}
+        return {"kernel": type(self).__name__, **copy.deepcopy(self._arguments)}
+
+    @property
+    def stays_in_range(self) -> bool:
+        """True if rotated channels keep their size at any absolute position."""
+        return self.claims.norm_preserving if self.in_range is None else self.in_range
 
     @classmethod
     def from_arguments(cls, arguments: dict[str, Any]) -> PositionKernel:
@@ -189,6 +203,11 @@ class PositionKernel(nn.Module):
         )
 
 
+def _plain(value: Any) -> Any:
+    """Numbers of numpy and torch as Python's own, so that a spec is JSON."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+
+
 def _keep_wide(fn: Any, tensor: Tensor) -> Tensor:
     try:
         moved = fn(tensor)
@@ -212,7 +231,9 @@ def kernel_from_spec(spec: dict[str, Any] | None) -> PositionKernel:
     Raises:
         ValueError: an unknown kernel name, or arguments the kernel does not take.
     """
-    spec = {"kernel": "NoPE"} if spec is None else dict(spec)
+    if spec is not None and not isinstance(spec, dict):
+        raise ValueError(f"a kernel's spec is a dict, as kernel.spec gives it, not {spec!r}")
+    spec = {"kernel": "NoPE"} if spec is None else copy.deepcopy(spec)
     name = spec.pop("kernel", None)
     if name not in _REGISTRY:
         raise ValueError(f"kernel {name!r} is not known: there are {sorted(_REGISTRY)}")

@@ -23,8 +23,6 @@ DAMPING = 0.1269280110429725  # softplus(-2), the initial damping of the PJ-RoPE
 class JetSector(PositionKernel, register=False):
     """What the two jet kernels share: heads, one frequency a head, amplitudes by order."""
 
-    biases = True
-
     def __init__(
         self,
         heads: int,
@@ -101,8 +99,6 @@ class FourierJet(JetSector):
 
     Reference: PJ-RoPE paper, Fourier-jet component. Chapter: ch-union.
     """
-
-    folds = True
 
     def __init__(
         self,

@@ -66,8 +66,6 @@ class PJBias(PositionKernel):
     Reference: PJ-RoPE paper, sections on PJ-bias. Chapter: ch-union.
     """
 
-    biases = True
-
     def __init__(
         self,
         heads: int,
@@ -80,6 +78,8 @@ class PJBias(PositionKernel):
         init: PJInit | None = None,
     ) -> None:
         init = PJInit() if init is None else init
+        if not isinstance(init, PJInit):
+            raise ValueError(f"init is {init!r}, a PJInit is needed: PJInit(gates='uniform')")
         check_count("heads", heads)
         check_count("max_order", max_order, least=0)
         check_length(length)
@@ -131,8 +131,11 @@ class PJBias(PositionKernel):
             raise ValueError(f"init.gates is {init.gates!r}, enabled are {('uniform', *sectors)}")
         if init.order is not None and not 0 <= init.order <= max_order:
             raise ValueError(f"init.order is {init.order}, orders run from 0 to {max_order}")
-        if not (init.slope > 0 and init.damping > 0):
-            raise ValueError(f"init.slope {init.slope} and init.damping {init.damping} must be > 0")
+        numbers = isinstance(init.slope, int | float) and isinstance(init.damping, int | float)
+        if not (numbers and init.slope > 0 and init.damping > 0):
+            raise ValueError(
+                f"init.slope is {init.slope!r} and init.damping {init.damping!r}, numbers > 0 are needed"
+            )
 
     @staticmethod
     def _logits(names: Any, chosen: Any) -> Tensor:

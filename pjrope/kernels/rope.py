@@ -56,7 +56,7 @@ class RoPE(PositionKernel):
     Reference: Su and others, RoFormer, equation 15. Chapter: ch-rope.
     """
 
-    rotates = True
+    in_range = True
 
     def __init__(
         self,
@@ -73,6 +73,8 @@ class RoPE(PositionKernel):
             raise ValueError(f"head_dim is {head_dim}, RoPE turns pairs: use an even number >= 2")
         if not 2 <= rotary_dim <= head_dim or rotary_dim % 2:
             raise ValueError(f"rotary_dim is {rotary_dim}: use an even number from 2 to {head_dim}")
+        if extension is not None and not isinstance(extension, Extension):
+            raise ValueError(f"extension is {extension!r}, an object is needed: NTK(scale=4.0)")
         if layout not in LAYOUTS:
             raise ValueError(f"layout is {layout!r}, known are {LAYOUTS}")
         ladder = geometric(rotary_dim, base) if omega is None else omega
@@ -83,6 +85,9 @@ class RoPE(PositionKernel):
                 f"omega has shape {tuple(ladder.shape)}, {rotary_dim} rotated channels need "
                 f"({rotary_dim // 2},)"
             )
+        trained = isinstance(omega, nn.Parameter)
+        if ladder.requires_grad and not trained:
+            raise ValueError("omega requires a gradient: wrap it, nn.Parameter(omega), to train it")
         super().__init__(
             head_dim=head_dim,
             base=base,
@@ -90,7 +95,7 @@ class RoPE(PositionKernel):
             layout=layout,
             rotary_dim=rotary_dim,
             extension=None if extension is None else extension.spec,
-            trained=isinstance(omega, nn.Parameter),
+            trained=str(ladder.dtype).removeprefix("torch.") if trained else None,
         )
         self.head_dim, self.rotary_dim = head_dim, rotary_dim
         self.layout, self.extension = layout, extension
@@ -102,9 +107,9 @@ class RoPE(PositionKernel):
     @classmethod
     def from_arguments(cls, arguments: dict[str, Any]) -> RoPE:
         arguments = dict(arguments)
-        trained = arguments.pop("trained", False)
-        if trained:
-            values = torch.tensor(arguments["omega"], dtype=torch.float32, device="cpu")
+        if trained := arguments.pop("trained", None):
+            dtype = {"float32": torch.float32, "float64": torch.float64}[trained]
+            values = torch.tensor(arguments["omega"], dtype=dtype, device="cpu")
             arguments["omega"] = nn.Parameter(values)
         arguments["extension"] = extension_from_spec(arguments.get("extension"))
         return cls(**arguments).to(torch.get_default_device())
@@ -153,9 +158,10 @@ class RoPE(PositionKernel):
             raise ValueError(f"{x.shape[-1]} channels, this RoPE was made for {self.head_dim}")
         real = phase_dtype(x.device)
         # `*`, not a matrix product: autocast would lower the latter to bf16.
+        omega = omega if omega.ndim == 1 else omega[:, None]  # one ladder a row
         phase = pos.to(real)[..., None] * omega.to(real)
         cos, sin = phase.cos().to(wide(x)), phase.sin().to(wide(x))
-        if pos.ndim == 2:
+        if phase.ndim == 3:
             cos, sin = cos[:, None], sin[:, None]
         turned, rest = x[..., : self.rotary_dim].to(wide(x)), x[..., self.rotary_dim :]
         if self.layout == "interleaved":
@@ -166,11 +172,11 @@ class RoPE(PositionKernel):
             turned = torch.cat([u * cos - v * sin, u * sin + v * cos], dim=-1)
         if rest.shape[-1]:
             turned = torch.cat([turned, rest.to(turned.dtype)], dim=-1)
-        return (turned * temperature).to(x.dtype) if self._warm else turned.to(x.dtype)
-
-    @property
-    def _warm(self) -> bool:
-        return not self.claims.norm_preserving
+        if self.claims.norm_preserving:
+            return turned.to(x.dtype)
+        if isinstance(temperature, Tensor) and temperature.ndim:
+            temperature = temperature[:, None, None, None]
+        return turned * temperature  # in fp32 or better, as of all kernels that change norms
 
 
 def _checked(x: Tensor, pos: Tensor | None, name: str) -> Tensor:

@@ -95,7 +95,8 @@ class Decoder(nn.Module):
         config: a :class:`DecoderConfig`.
         seed: of the initial weights. Backbone and position kernels draw from streams of their
             own, so models that differ in the kernel alone share their backbone bit for bit.
-            None draws from torch's global generator.
+            None draws from torch's global generator. Either way the amplitudes of position kernels
+            are drawn anew per layer: the seed inside a kernel's spec has no effect here.
 
     Raises:
         ValueError: a kernel made for other heads or channels than the configuration's.

@@ -1,7 +1,7 @@
 """Coordinates of the lag: linear, bounded shear and the three of the light cone.
 
-All are odd in the lag except that none squares it: ``d**2`` overflows fp16 at 256 and int64 near
-2^31.5, ``hypot`` does neither. Integer lags are divided in fp64 (fp32 on devices without it).
+All are odd in the lag, and none squares it: ``d**2`` overflows fp16 at 256 and int64 near 2^31.5,
+``hypot`` does neither. Integer lags are divided in fp64 (fp32 on devices without it).
 """
 
 from __future__ import annotations

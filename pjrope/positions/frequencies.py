@@ -70,12 +70,22 @@ class Extension(ABC):
         return self.scale is None
 
     def factor(self, *positions: Tensor | None) -> float | Tensor:
-        """The factor s for a call that sees these positions; a 0-d tensor when dynamic."""
+        """The factor s for a call that sees these positions.
+
+        Args:
+            positions: ``(n,)`` or ``(B, n)`` integers, all of one rank; None is passed over.
+
+        Returns:
+            a number; when dynamic a tensor, ``()`` or ``(B,)``: one factor per row, so that a short
+            row does not depend on its neighbors in the batch.
+
+        Limits: packed documents share the factor of the longest.
+        """
         if self.scale is not None:
             return float(self.scale)
-        seen = [p for p in positions if p is not None]
-        longest = torch.stack([p.max() for p in seen]).max() + 1
-        return (longest.to(torch.float32) / self.length).clamp(min=1.0)
+        longest = [p.amax(-1) for p in positions if p is not None]
+        most = longest[0] if len(longest) == 1 else torch.maximum(*longest)
+        return ((most + 1).to(torch.float32) / self.length).clamp(min=1.0)
 
     @abstractmethod
     def frequencies(self, omega: Tensor, factor: float | Tensor, dim: int | None = None) -> Tensor:
@@ -83,11 +93,11 @@ class Extension(ABC):
 
         Args:
             omega: ``(D/2,)`` ladder, radians per token.
-            factor: s.
+            factor: s, a number or a tensor ``()`` or ``(B,)``.
             dim: D, default ``2 * len(omega)``.
 
         Returns:
-            ``(D/2,)`` radians per token.
+            ``(D/2,)`` radians per token, or ``(B, D/2)`` for factors by row.
         """
 
     def temperature(self, factor: float | Tensor) -> float | Tensor:
@@ -109,7 +119,7 @@ class PI(Extension):
     """
 
     def frequencies(self, omega: Tensor, factor: float | Tensor, dim: int | None = None) -> Tensor:
-        return omega / factor
+        return omega / _by_row(factor)
 
 
 @dataclass(frozen=True)
@@ -127,9 +137,8 @@ class NTK(Extension):
         if dim < 4:
             raise ValueError(f"NTK scaling divides by D - 2, and D is {dim}: use PI or D >= 4")
         k = torch.arange(0, dim, 2, dtype=omega.dtype, device=omega.device)
-        return omega * torch.as_tensor(factor, device=omega.device).to(omega.dtype) ** (
-            -k / (dim - 2)
-        )
+        factor = torch.as_tensor(_by_row(factor), device=omega.device).to(omega.dtype)
+        return omega * factor ** (-k / (dim - 2))
 
 
 @dataclass(frozen=True)
@@ -164,7 +173,7 @@ class YaRN(Extension):
 
     def frequencies(self, omega: Tensor, factor: float | Tensor, dim: int | None = None) -> Tensor:
         keep = self.keep(omega)
-        return omega * keep + omega / factor * (1 - keep)
+        return omega * keep + omega / _by_row(factor) * (1 - keep)
 
     def temperature(self, factor: float | Tensor) -> float | Tensor:
         if self.attention_factor is not None:
@@ -172,6 +181,11 @@ class YaRN(Extension):
         if isinstance(factor, Tensor):
             return 1 + 0.1 * torch.log(factor)
         return 1 + 0.1 * math.log(factor)
+
+
+def _by_row(factor: float | Tensor) -> float | Tensor:
+    """Factors with a last axis for the frequencies."""
+    return factor[..., None] if isinstance(factor, Tensor) else factor
 
 
 def extension_from_spec(spec: dict | None) -> Extension | None:

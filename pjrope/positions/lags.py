@@ -23,7 +23,8 @@ def lags(q_pos: Tensor, k_pos: Tensor) -> Tensor:
 
 def check_causal(causal: Causal) -> None:
     """Raise unless ``causal`` is one of its three values."""
-    if causal not in (True, False, "strict"):
+    # By identity: 1 == True would pass, and backends then disagree on what it means.
+    if not (causal is True or causal is False or causal == "strict"):
         raise ValueError(f"causal={causal!r}: use True, False or 'strict' (no self-attention)")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import time
 from collections.abc import Callable
@@ -143,8 +144,8 @@ def _resume(
     for name, value in identity.items():
         if metadata.get(name) != value:
             raise CheckpointError(
-                f"{path} was written with {name} {metadata.get(name)}, this run has {value}: "
-                "train into another folder or delete it"
+                f"{path} is another run's: {_difference(name, metadata.get(name), value)}; train "
+                "into another folder or delete it"
             )
     restore_training_state(tensors, model, optimizer)
     return metadata["step"]
@@ -178,14 +179,23 @@ def train(
         a :class:`TrainResult`.
 
     Raises:
-        CheckpointError: the folder holds a run with other settings.
+        CheckpointError: the folder holds a run with other settings, data or initial weights.
+        ValueError: data that are no integer tokens.
         FloatingPointError: the loss is no longer finite.
     """
+    _check_data(data)
     begun = time.perf_counter()
     device = next(model.parameters()).device
     optimizer = torch.optim.AdamW(parameter_groups(model, config), lr=config.lr)
     folder = None if out is None else Path(out)
-    identity = {"config": asdict(config), "seed": seed, "model": _describe(model)}
+    identity = {
+        "config": asdict(config),
+        "seed": seed,
+        "model": _describe(model),
+        "start": _fingerprint(*model.state_dict().values()),
+        "trained": [name for name, p in model.named_parameters() if p.requires_grad],
+        "data": _fingerprint(data) if isinstance(data, Tensor) else None,
+    }
     first = 0
     if folder is not None:
         first = _resume(folder / "checkpoint.safetensors", model, optimizer, identity)
@@ -215,6 +225,16 @@ def train(
     return TrainResult(log.rows, time.perf_counter() - begun, first)
 
 
+def _check_data(data: Any) -> None:
+    if isinstance(data, Tensor) and not (data.dtype.is_floating_point or data.ndim != 1):
+        return
+    if not callable(data) or isinstance(data, Tensor):
+        what = (
+            f"{data.dtype} {tuple(data.shape)}" if isinstance(data, Tensor) else type(data).__name__
+        )
+        raise ValueError(f"data is {what}: a 1-D tensor of integer tokens or a sampler is needed")
+
+
 def _step(
     model: nn.Module,
     data: Tensor | Sampler,
@@ -238,6 +258,24 @@ def _step(
         nn.utils.clip_grad_norm_(model.parameters(), config.clip)
     optimizer.step()
     return loss.detach()
+
+
+def _difference(name: str, old: Any, new: Any) -> str:
+    """What differs, down to the field."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        fields = [key for key in {**old, **new} if old.get(key) != new.get(key)]
+        return ", ".join(
+            f"{name}.{key} was {old.get(key)!r}, is {new.get(key)!r}" for key in fields
+        )
+    return f"{name} was {old!r}, is {new!r}"
+
+
+def _fingerprint(*tensors: Tensor) -> str:
+    """Hash of values, the same for equal bits on any device."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()[:16]
 
 
 def _describe(model: nn.Module) -> Any:

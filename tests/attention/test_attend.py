@@ -10,7 +10,7 @@ import torch
 import pjrope.attention.problem as problem_module
 from pjrope.attention import attend, attend_plan
 from pjrope.kernels import ALiBi, FourierJet, NoPE, PJBias, PJInit, RoPE, reference
-from pjrope.positions import causal_keep, left_padded_positions, packed_positions
+from pjrope.positions import NTK, YaRN, causal_keep, left_padded_positions, packed_positions
 from tests.kernels.catalogue import HEAD_DIM, HEADS, LENGTH, NAMES, Damped, kernels
 
 BACKENDS = ("eager", "sdpa")
@@ -282,6 +282,21 @@ def test_sparse_positions_need_no_table():
     )
 
 
+@pytest.mark.parametrize("kind", [NTK, YaRN])
+def test_dynamic_factors_belong_to_rows(kind):
+    # A short row beside a long one is what it is alone, in the batch and left-padded.
+    kernel = RoPE(HEAD_DIM, extension=kind(length=8))
+    q, k, v = draw(2, queries=30, keys=30)
+    real = torch.ones(2, 30, dtype=torch.bool)
+    real[0, :18] = False
+    positions = left_padded_positions(real)
+    both = attend(q, k, v, kernel, q_pos=positions, k_pos=positions, keep=real[:, None, None])
+    short = [x[:1, :, 18:] for x in (q, k, v)]
+    torch.testing.assert_close(both[:1, :, 18:], attend(*short, kernel), rtol=0, atol=1e-6)
+    long = [x[1:] for x in (q, k, v)]
+    torch.testing.assert_close(both[1:], attend(*long, kernel), rtol=0, atol=1e-6)
+
+
 def test_inference_mode_then_training():
     kernel = RoPE(HEAD_DIM) + cosine_bias()
     q, k, v = draw(dtype=torch.float32)
@@ -354,6 +369,9 @@ Q, K, V = draw()
         (lambda: attend(Q, K, V, q_pos=torch.arange(5)), "q_pos has shape"),
         (lambda: attend(Q[:, :, :3], K, V, q_pos=torch.arange(3)), "pass both q_pos and k_pos"),
         (lambda: attend(Q, K, V, causal="yes"), "causal='yes'"),
+        (lambda: attend(Q, K, V, causal=1), "causal=1: use True"),
+        (lambda: attend(Q, K, V, causal=0), "causal=0: use True"),
+        (lambda: attend_plan(Q, K, V, ALiBi(4), causal=False, backend="fold"), "the past only"),
         (lambda: attend(Q, K, V, keep=torch.ones(2, 12)), "a boolean mask"),
         (lambda: attend(Q, K, V, keep=torch.ones(5, 5, dtype=torch.bool)), "does not broadcast"),
         (lambda: attend(Q, K, V, segments=torch.zeros(2, 12)), "segments is a pair"),

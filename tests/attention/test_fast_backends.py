@@ -121,6 +121,12 @@ REFUSALS = [
     ("fold", ALiBi(HEADS), {"keep": torch.ones(12, 12, dtype=torch.bool)}, "a mask"),
     ("fold", ALiBi(HEADS), {"q_pos": torch.arange(12).flip(0)}, "behind queries"),
     ("fold", ALiBi(HEADS), {"q_pos": torch.arange(12).expand(2, -1)}, "differ between rows"),
+    (
+        "fold",
+        ALiBi(HEADS),
+        {"q_pos": torch.arange(12), "k_pos": torch.arange(12)[:9]},
+        "more queries",
+    ),
 ]
 
 
@@ -128,8 +134,11 @@ REFUSALS = [
 def test_what_a_backend_cannot_take_it_refuses_and_auto_takes_another(backend, kernel, call, why):
     generator = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(2, HEADS, 12, HEAD_DIM, generator=generator) for _ in range(3))
+    k, v = (x[:, :, : len(call["k_pos"])] if "k_pos" in call else x for x in (k, v))
     with pytest.raises(ValueError, match=why):
         attend(q, k, v, kernel, backend=backend, **call)
+    with pytest.raises(ValueError, match=why):
+        attend_plan(q, k, v, kernel, backend=backend, **call)
     auto = attend(q, k, v, kernel, **call)
     torch.testing.assert_close(
         auto, attend(q, k, v, kernel, backend="eager", **call), rtol=0, atol=1e-5
@@ -251,6 +260,34 @@ def test_fold_refuses_to_lose_precision_and_auto_does_not_choose_it():
     ):
         attend(q, k, v, kernel, backend="fold")
     assert attend_plan(q.requires_grad_(), k, v, kernel).backend == "toeplitz"
+
+
+def test_auto_keeps_gradients_exact_where_a_fold_would_not():
+    # Twelve training lengths: the logits of a fold are still fine, its frequency gradient is not.
+    kernel = PJBias(HEADS, 64, sectors=("fj", "affine"), init=PJInit(zeta_scale=1.0))
+    generator = torch.Generator().manual_seed(0)
+    x = [torch.randn(1, HEADS, 768, HEAD_DIM, generator=generator) for _ in range(3)]
+    weights = torch.randn(1, HEADS, 768, HEAD_DIM, generator=generator)
+    grads = {}
+    for backend in ("eager", "auto"):
+        loss = (attend(*x, kernel, backend=backend) * weights).sum()
+        grads[backend] = torch.autograd.grad(loss, list(kernel.parameters()))
+    for exact, fast in zip(*grads.values(), strict=True):
+        scale = float(exact.abs().max())
+        torch.testing.assert_close(fast, exact, rtol=0, atol=3e-4 * scale)
+
+
+def test_padding_rows_too_are_right_without_causality():
+    real = torch.ones(2, 12, dtype=torch.bool)
+    real[0, :5] = False
+    positions = left_padded_positions(real)
+    kernel = kernels()["jet3"]
+    x = torch.randn(2, HEADS, 12, HEAD_DIM, generator=torch.Generator().manual_seed(0))
+    call = {"q_pos": positions, "k_pos": positions, "keep": real[:, None, None], "causal": False}
+    auto = attend(x, x, x, kernel, **call)
+    torch.testing.assert_close(
+        auto, attend(x, x, x, kernel, backend="eager", **call), rtol=0, atol=1e-5
+    )
 
 
 def test_auto_chooses_by_gradients_length_and_rank():

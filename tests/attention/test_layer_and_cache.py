@@ -4,7 +4,7 @@ import torch
 from pjrope.attention import AttentionLayer, KVCache, attend
 from pjrope.attention import cache as cache_module
 from pjrope.kernels import ALiBi, FourierJet, RoPE
-from pjrope.positions import NTK, left_padded_positions
+from pjrope.positions import NTK, YaRN, left_padded_positions
 from tests.kernels.catalogue import HEAD_DIM, HEADS, LENGTH, NAMES, Damped, kernels
 
 WIDTH = HEADS * HEAD_DIM
@@ -54,6 +54,7 @@ def test_storage_follows_the_claims():
         (RoPE(8), "rotated"),
         (Damped(), "paged"),
         (RoPE(8, extension=NTK(length=8)), "raw"),
+        (RoPE(8, extension=YaRN(4.0, 8)), "rotated"),
         (ALiBi(4), "raw"),
         (RoPE(8) + ALiBi(4), "rotated"),
     ):
@@ -102,6 +103,41 @@ def test_grouped_heads_decode():
     got = torch.cat([layer(c, cache=cache) for c in x.split(7, dim=1)], dim=1)
     assert cache.keys.shape == (2, 2, 30, HEAD_DIM)
     torch.testing.assert_close(got, layer(x), rtol=0, atol=1e-10)
+
+
+def test_a_cache_takes_only_what_continues_it():
+    def filled():
+        cache = KVCache(kernel=RoPE(8))
+        cache.append(torch.zeros(2, 4, 8, 8), torch.zeros(2, 4, 8, 6), torch.arange(8))
+        return cache
+
+    def bad(k, v, pos, why):
+        with pytest.raises(ValueError, match=why):
+            filled().append(torch.zeros(k), torch.zeros(v), pos)
+
+    two = torch.arange(8, 10)
+    bad((1, 4, 2, 8), (1, 4, 2, 6), two, "only the number of tokens")
+    bad((2, 1, 2, 8), (2, 1, 2, 6), two, "only the number of tokens")
+    bad((2, 4, 2, 8), (2, 4, 1, 6), two, "must agree")
+    bad((2, 4, 2, 8), (2, 4, 2, 6), torch.arange(3), "pos has shape")
+    bad((2, 4, 2, 8), (2, 4, 2, 6), two.expand(2, -1), "only the number of tokens")
+    with pytest.raises(ValueError, match="carries no gradients"):
+        filled().append(torch.zeros(2, 4, 2, 8, requires_grad=True), torch.zeros(2, 4, 2, 6), two)
+    bare = KVCache()
+    bare.append(torch.zeros(2, 4, 8, 8), torch.zeros(2, 4, 8, 8), torch.arange(8))
+    layer, x = layer_and_input(RoPE(HEAD_DIM))
+    with torch.no_grad(), pytest.raises(ValueError, match="filled without a kernel"):
+        layer(x[:, :1], cache=bare)
+
+
+def test_a_cache_filled_under_inference_mode_goes_on_outside():
+    layer, x = layer_and_input(RoPE(HEAD_DIM))
+    cache = KVCache()
+    with torch.inference_mode():
+        layer(x[:, :20], cache=cache)
+    with torch.no_grad():
+        got = layer(x[:, 20:], cache=cache)
+        torch.testing.assert_close(got, layer(x)[:, 20:], rtol=0, atol=1e-10)
 
 
 @torch.no_grad()

@@ -4,7 +4,18 @@ import pytest
 import torch
 from torch import nn
 
-from pjrope.kernels import PositionKernel, RoPE, kernel_from_spec, reference, to_half, to_interleaved
+from pjrope.attention import attend
+from pjrope.kernels import (
+    PJBias,
+    PJInit,
+    PositionKernel,
+    RoPE,
+    direct_sum,
+    kernel_from_spec,
+    reference,
+    to_half,
+    to_interleaved,
+)
 from pjrope.positions import NTK, YaRN
 from tests.golden import golden
 
@@ -190,12 +201,44 @@ def test_yarn_multiplies_the_score_once_per_side():
             r"\(3,\), 2 tokens",
         ),
         (lambda: kernel_from_spec({"kernel": "RoPEX"}), "RoPEX"),
+        (lambda: kernel_from_spec("RoPE"), "a kernel's spec is a dict"),
+        (lambda: kernel_from_spec({"kernel": "Sum"}), "made of parts"),
+        (lambda: RoPE(8, extension=NTK), "an object is needed"),
+        (lambda: RoPE(4, omega=torch.ones(2, requires_grad=True)), "nn.Parameter"),
+        (lambda: direct_sum(RoPE(4)), "a direct sum of 1"),
+        (lambda: PJBias(2, 16, init={"gates": "fj"}), "a PJInit is needed"),
+        (lambda: PJBias(2, 16, init=PJInit(slope=torch.ones(2))), "numbers > 0"),
         (lambda: kernel_from_spec({"kernel": "RoPE", "dim": 3}), "does not fit"),
     ],
 )
 def test_bad_input_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_a_kernel_that_defines_a_face_has_it():
+    class Step(PositionKernel, register=False):
+        def lag_bias(self, lags):
+            return -(lags.abs() > 2).double()[None]
+
+    assert Step().biases and not Step().rotates and not Step().folds
+    x = torch.randn(1, 1, 6, 8, generator=torch.Generator().manual_seed(0))
+    assert not torch.allclose(attend(x, x, x, Step()), attend(x, x, x))
+
+
+def test_wide_trained_frequencies_keep_their_bits_through_a_spec():
+    kernel = RoPE(4, omega=nn.Parameter(torch.tensor([0.5, 1 / 3], dtype=torch.float64)))
+    assert torch.equal(kernel_from_spec(kernel.spec).omega, kernel.omega)
+    kernel.spec["head_dim"] = 8
+    assert kernel.spec["head_dim"] == 4, "a spec handed out is a copy"
+
+
+def test_norm_changing_rotations_stay_wide():
+    x = torch.ones(1, 1, 3, 8, dtype=torch.bfloat16)
+    assert (
+        RoPE(8, extension=YaRN(4.0, 16)).rotate(x, None, torch.arange(3))[0].dtype == torch.float32
+    )
+    assert RoPE(8).rotate(x, None, torch.arange(3))[0].dtype == torch.bfloat16
 
 
 def test_a_kernel_cannot_take_a_known_name():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from pjrope.training import (
     TrainConfig,
     evaluate,
     load_model,
+    loop,
     save_model,
     stream,
     token_losses,
@@ -29,6 +32,7 @@ from pjrope.training import (
 )
 from pjrope.training.evaluation import position_buckets
 from pjrope.training.loop import parameter_groups
+from pjrope.training.runlog import RunLog
 from pjrope.training.seeding import stream_seed
 
 TEXT = toy_language(4000, seed=1)
@@ -101,6 +105,40 @@ def test_killed_and_resumed_ends_with_the_same_bits(tmp_path):
     assert again.rows == straight.rows
 
 
+def test_rows_past_the_checkpoint_are_cut(tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps({"step": n}) + "\n" for n in (5, 10, 15)))
+    kept = RunLog(log, step=10)
+    kept.add(step=15, loss=1.0)
+    assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == [5, 10, 15]
+    assert kept.rows == [{"step": 5}, {"step": 10}, {"step": 15, "loss": 1.0}]
+
+
+def test_gradients_are_clipped():
+    def moved(clip):
+        built = model()
+        before = [p.detach().clone() for p in built.parameters()]
+        loop._step(
+            built, TEXT, replace(CONFIG, clip=clip), stream(0, "data", 0),
+            torch.optim.SGD(built.parameters(), lr=1.0), torch.device("cpu"),
+        )  # fmt: skip
+        return math.sqrt(
+            sum(
+                float((p.detach() - b).square().sum())
+                for p, b in zip(built.parameters(), before, strict=True)
+            )
+        )
+
+    assert moved(0.0) > 1e-2
+    assert moved(1e-3) == pytest.approx(1e-3, rel=1e-2)
+
+
+@pytest.mark.parametrize("data", [torch.rand(100), TEXT[:90].view(9, 10), [1, 2, 3]])
+def test_data_that_are_no_tokens_are_refused(data):
+    with pytest.raises(ValueError, match="1-D tensor of integer tokens or a sampler"):
+        train(model(), data, CONFIG, seed=0)
+
+
 def test_a_log_line_cut_by_a_kill_is_dropped(tmp_path):
     train(model(), TEXT, CONFIG, seed=1, out=tmp_path)
     log = tmp_path / "log.jsonl"
@@ -117,10 +155,17 @@ def test_a_log_line_cut_by_a_kill_is_dropped(tmp_path):
 
 def test_a_folder_of_another_run_is_refused(tmp_path):
     train(model(), TEXT, CONFIG, seed=1, out=tmp_path)
-    with pytest.raises(CheckpointError, match=r"was written with seed 1, this run has 2"):
-        train(model(), TEXT, CONFIG, seed=2, out=tmp_path)
-    with pytest.raises(CheckpointError, match="written with model"):
-        train(model(kernel=None), TEXT, CONFIG, seed=1, out=tmp_path)
+    frozen = model()
+    frozen.blocks[0].attention.kernel.freeze("gate_logits")
+    for other, text, seed, why in (
+        (model(), TEXT, 2, "seed was 1, is 2"),
+        (model(kernel=None), TEXT, 1, "model.kernel was"),
+        (model(seed=5), TEXT, 1, "start was"),
+        (model(), toy_language(4000, seed=2), 1, "data was"),
+        (frozen, TEXT, 1, "trained was"),
+    ):
+        with pytest.raises(CheckpointError, match=f"another run's: {why}"):
+            train(other, text, CONFIG, seed=seed, out=tmp_path)
 
 
 def test_checkpoints_carry_their_configuration(tmp_path):

@@ -28,6 +28,11 @@ def masked_softmax(logits: Tensor, keep: Tensor | None) -> Tensor:
     return weights / total.masked_fill(total == 0, 1.0)
 
 
+def refuses(problem: Problem) -> str | None:
+    """None: this backend takes every call."""
+    return None
+
+
 def _step(problem: Problem, start: int, stop: int, keys: int) -> Tensor:
     logits = problem.logits(start, stop, keys)
     bias = problem.bias(start, stop, keys)

@@ -90,13 +90,10 @@ def run(problem: Problem) -> Tensor:
     """Attention through FlexAttention: ``(B, H, Q, Dv)``.
 
     Raises:
-        ValueError: a call that :func:`refuses` names a reason for.
         RuntimeError: on CUDA, if torch fell back to the uncompiled form.
 
     Limits: on CUDA the gradient of the table is summed by atomics, so it is not deterministic.
     """
-    if why := refuses(problem):
-        raise ValueError(f"backend 'flex' cannot take this call, since {why}: use 'auto'")
     reader = _READERS.setdefault(problem.kernel, _Reader())
     # Lags of the call reach from the first key to the last query, the future included.
     largest = problem.keys + abs(problem.offset)

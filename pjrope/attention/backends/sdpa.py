@@ -11,6 +11,11 @@ from ..problem import Problem
 from .blocks import blocked
 
 
+def refuses(problem: Problem) -> str | None:
+    """Why this backend cannot take the call, or None if it can."""
+    return "the kernel defines whole scores" if problem.kernel.scored else None
+
+
 def fuses(problem: Problem) -> bool:
     """True if one call without a mask tensor computes the whole problem."""
     # is_causal aligns at the top left: with Q != K it would hide the cached keys.
@@ -29,7 +34,7 @@ def _step(problem: Problem, start: int, stop: int, keys: int) -> Tensor:
     q, k = problem.rotated(start, stop, keys)
     bias, keep = problem.bias(start, stop, keys), problem.kept(start, stop, keys)
     # A bias of -100 has an error of 0.25 in bf16: with one, everything is done in fp32.
-    number = q.dtype if bias is None and q.dtype == k.dtype == problem.v.dtype else wide(problem.q)
+    number = problem.v.dtype if bias is None else wide(problem.q)
     q, k, v = (x.to(number) for x in (q, k, problem.v[:, :, :keys]))
     empty = None
     if keep is not None and (problem.masked or problem.queries > problem.keys):

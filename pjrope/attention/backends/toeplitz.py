@@ -173,13 +173,7 @@ def _backward_rows(
 
 
 def run(problem: Problem) -> Tensor:
-    """Attention with the bias read from one table: ``(B, H, Q, Dv)``.
-
-    Raises:
-        ValueError: a call that :func:`refuses` names a reason for.
-    """
-    if why := refuses(problem):
-        raise ValueError(f"backend 'toeplitz' cannot take this call, since {why}: use 'auto'")
+    """Attention with the bias read from one table: ``(B, H, Q, Dv)``."""
     q, k = problem.kernel.rotate(problem.q, problem.k, problem.q_pos, problem.k_pos)
     number = wide(problem.q)
     q, k, v = (x.to(number) for x in (q, problem.spread(k), problem.spread(problem.v)))
