@@ -26,6 +26,10 @@ BOOK     := _config.yml $(shell find book $(CODE))
 TESTS    := $(shell find tests $(CODE))
 ABOUT    := README.md CITATION.cff CONTRIBUTING.md CHANGELOG.md Makefile
 IN_SITE  := tests/book/test_site.py tests/book/test_pages.py
+# The list of all files, touched only when it changes: a file that goes leaves no stamp standing.
+FILES    := _build/.files
+$(shell mkdir -p _build && printf '%s\n' $(LIBRARY) $(BOOK) $(TESTS) > $(FILES).now \
+    && { cmp -s $(FILES).now $(FILES) || cp $(FILES).now $(FILES); })
 NBVAL    := -n auto --dist loadfile --nbval --nbval-sanitize-with=tests/nbval_sanitize.cfg --nbval-cell-timeout=300
 
 .PHONY: book test lint clean some_chapter
@@ -42,12 +46,12 @@ lint: $(INSTALLED)
 	$(RUN) ruff format --check
 
 $(INSTALLED): requirements.txt pyproject.toml
-	@$(PYTHON) book/_tools/machine.py
+	@$(PYTHON) book/_tools/machine.py $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(RUN) pip install --quiet --disable-pip-version-check -r requirements.txt -e .
 	@touch $@
 
-$(LINTED): $(INSTALLED) $(LIBRARY) $(BOOK) $(TESTS)
+$(LINTED): $(INSTALLED) $(FILES) $(LIBRARY) $(BOOK) $(TESTS)
 	@mkdir -p $(@D)
 	$(RUN) ruff check
 	$(RUN) ruff format --check
@@ -57,25 +61,25 @@ $(LINTED): $(INSTALLED) $(LIBRARY) $(BOOK) $(TESTS)
 some_chapter:
 	@test -n "$(CHAPTERS)" || { echo "no chapter in book/chapters: the book would be empty" >&2; exit 1; }
 
-$(CHECKED): $(INSTALLED) $(LIBRARY) $(BOOK) $(ABOUT) | some_chapter
+$(CHECKED): $(INSTALLED) $(FILES) $(LIBRARY) $(BOOK) $(ABOUT) | some_chapter
 	@mkdir -p $(@D)
 	$(PY) book/_tools/chapters.py check
 	$(PY) book/_tools/pages.py check
 	@touch $@
 
-$(TESTED): $(INSTALLED) $(LIBRARY) $(BOOK) $(TESTS) $(ABOUT)
+$(TESTED): $(INSTALLED) $(FILES) $(LIBRARY) $(BOOK) $(TESTS) $(ABOUT)
 	@mkdir -p $(@D)
 	$(RUN) pytest -n 2 tests $(IN_SITE:%=--ignore=%)
 	@touch $@
 
 # The chapters that changed; all of them when the library, a record or the environment did.
-$(RAN): $(INSTALLED) $(LIBRARY) $(CHAPTERS) tests/nbval_sanitize.cfg | some_chapter
+$(RAN): $(INSTALLED) $(FILES) $(LIBRARY) $(CHAPTERS) tests/nbval_sanitize.cfg | some_chapter
 	@mkdir -p $(@D)
 	$(RUN) pytest $(NBVAL) $(if $(filter-out $(CHAPTERS),$?),$(CHAPTERS),$?)
 	@touch $@
 
 # Removed first, so that no page outlives its source.
-$(SITE): $(INSTALLED) $(LIBRARY) $(BOOK) | some_chapter
+$(SITE): $(INSTALLED) $(FILES) $(LIBRARY) $(BOOK) | some_chapter
 	rm -rf _build/html
 	$(VENV)/bin/jupyter-book build book --config _config.yml --path-output . --all -n -W --keep-going --quiet
 	@touch $@

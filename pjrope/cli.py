@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from pjrope.experiments.spec import Experiment
     from pjrope.experiments.store import Result
 
 __all__ = ["main"]
@@ -76,7 +77,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="run only these cells; repeat for other keys, or for more values of one",
     )
-    run.add_argument("--device", choices=("auto", "cpu", "cuda"), default="cpu")
+    run.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     run.add_argument("--jobs", type=int, default=1, help="cells side by side, one thread each")
     run.add_argument("--out", type=Path, help="results folder; default ./pjrope-results")
     run.add_argument("--record", action="store_true", help="also write into pjrope/record")
@@ -164,11 +165,16 @@ def _run(args: argparse.Namespace) -> int:
     options = ("seeds", "device", "jobs", "out", "record", "keep_work")
     try:
         experiment = registry.get(args.name)
+        _name_substitutes(experiment, args.preset)
         result = run(
             args.name, args.preset, only=only, **{name: getattr(args, name) for name in options}
         )
     except (ExperimentError, DataError) as error:
         return _fail(error)
+    except OSError as error:
+        return _fail(
+            f"cannot write to {args.out or DEFAULT_OUT}: {error.strerror}; give another --out"
+        )
     except CellsFailed as error:
         print(f"pjrope: {error}", file=sys.stderr)
         return FAILED
@@ -177,6 +183,15 @@ def _run(args: argparse.Namespace) -> int:
     if args.record:
         print(f"Recorded as pjrope/record/{args.name}/{args.preset}.json")
     return 0
+
+
+def _name_substitutes(experiment: Experiment, preset: str) -> None:
+    """Say before a long run that it will not read the corpus it is meant for."""
+    from pjrope.experiments.run import substitutes
+
+    chosen = experiment.preset(preset)
+    for name in substitutes(chosen, experiment.data(chosen) if experiment.data else ()):
+        print(f"pjrope: this run reads {name}: `pjrope data` gets the real one", file=sys.stderr)
 
 
 def _show(args: argparse.Namespace) -> int:

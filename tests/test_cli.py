@@ -150,3 +150,19 @@ def test_the_module_runs_as_a_program():
     )
     assert done.returncode == 2
     assert done.stderr.startswith("pjrope run: argument --seeds: '?' is no list of seeds")
+
+
+def test_a_results_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert _refused(["run", "fake/quick", "--out", str(tmp_path / "file")]) == 2
+    error = capsys.readouterr().err
+    assert "cannot write to" in error and error.count("\n") == 1
+
+
+def test_a_run_on_a_stand_in_says_so_first_and_is_not_recorded(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("PJROPE_DATA", str(tmp_path / "empty"))
+    words = ["run", "byte_lm/baselines", "--preset", "book", "--record"]
+    assert _refused([*words, "--only", "method=none", "--seeds", "0"]) == 2
+    told = capsys.readouterr().err.splitlines()
+    assert "this run reads pydoc_topics (stand-in for tiny_shakespeare)" in told[0]
+    assert "a record needs the real corpus" in told[-1]

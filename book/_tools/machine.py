@@ -4,10 +4,19 @@ Runs on any Python 3 with the standard library only: it must speak to the Python
 """
 
 import importlib.util
+import os
 import shutil
 import sys
 
 NEED_GB = 4  # 1.6 GB with a CPU build of torch, more than twice that with a CUDA build
+
+
+def free_gb(path):
+    """Room where ``path`` is or would be made."""
+    path = os.path.abspath(path)
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    return shutil.disk_usage(path).free / 1e9
 
 
 def complaint(version, has_ensurepip, free_gb):
@@ -34,7 +43,7 @@ if __name__ == "__main__":
     said = complaint(
         sys.version_info[:2],
         importlib.util.find_spec("ensurepip") is not None,
-        shutil.disk_usage(".").free / 1e9,
+        free_gb(sys.argv[1] if len(sys.argv) > 1 else "."),
     )
     if said:
         sys.exit(said)

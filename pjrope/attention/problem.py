@@ -109,9 +109,13 @@ class Problem:
             self.offset_found = 0 if self.plain else find_offset(self)
         return self.offset_found
 
-    def blocks(self) -> list[tuple[int, int, int]]:
-        """``(start, stop, keys)``: query rows and how many leading keys the block can see."""
-        size = self.block
+    def blocks(self, largest: int | None = None) -> list[tuple[int, int, int]]:
+        """``(start, stop, keys)``: query rows and how many leading keys the block can see.
+
+        Args:
+            largest: most rows of a block, default LARGEST_BLOCK.
+        """
+        size = self.block if largest is None else min(self.block, largest)
         if self.queries <= size:  # apart, so that torch.compile need not fix the length
             ends = [(0, self.queries)]
         else:

@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         else:
             _prepare(args.name, args.mirror, args.out)
     except DataError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"pjrope: {error}", file=sys.stderr)
         return BAD_INPUT
     return 0
 

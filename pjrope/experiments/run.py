@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from pjrope import record as records
 from pjrope.experiments import environment, registry
 from pjrope.experiments.shelf import Shelf, merge_data
-from pjrope.experiments.spec import Cell, Experiment, ExperimentError, check_seeds
+from pjrope.experiments.spec import Cell, Experiment, ExperimentError, Preset, check_seeds
 from pjrope.experiments.store import DEFAULT_OUT, Result, result_path, write
 from pjrope.experiments.workers import Manner, results
 
@@ -90,6 +90,8 @@ def run(
     device = _device(device)
     manner = Manner(device, environment.describe(device), progress and jobs == 1, keep_work)
     data = merge_data(experiment.data(chosen) if experiment.data else ())
+    if record and (absent := substitutes(chosen, data)):
+        raise ExperimentError(f"not recorded: {', '.join(absent)}; a record needs the real corpus")
     with _folder(out, store) as folder:
         shelf = Shelf(folder, experiment, chosen, data)
         with _locked(shelf.folder):
@@ -103,6 +105,11 @@ def run(
             if record:
                 _record(shelf, experiment.grid(chosen, asked))
     return result
+
+
+def substitutes(preset: Preset, data: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Name the corpora that stand in for others; the smoke preset is made for stand-ins."""
+    return [] if preset.name == "smoke" else [d["name"] for d in data if d["stand_in"]]
 
 
 def write_result(path: Path, result: Result) -> None:
@@ -193,7 +200,7 @@ def _locked(folder: Path) -> Iterator[None]:
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w") as file:
+    with open(folder / ".lock", "w", encoding="utf8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

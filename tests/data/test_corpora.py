@@ -98,7 +98,7 @@ def test_command_errors_are_one_line_and_two(
     for argv in ([], ["tiny"], ["tiny_shakespeare", "--mirror", str(tmp_path / "none")]):
         assert call(*argv, "--out", str(tmp_path)) == 2
         out, err = capsys.readouterr()
-        assert out == "" and err.startswith("error: ") and err.count("\n") == 1
+        assert out == "" and err.startswith("pjrope: ") and err.count("\n") == 1
 
 
 def test_list_names_every_corpus_and_its_state(

@@ -19,6 +19,7 @@ from ...conventions import wide
 from ..problem import Problem
 from .blocks import first
 
+FORWARD_ROWS = 256  # longer blocks compute more of the hidden corner, shorter ones start more calls
 BACKWARD_ROWS = 128  # of one head at a time: two such blocks of logits then fit the cache
 
 
@@ -110,7 +111,7 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, w: Tensor, problem: Problem) -> Tensor:
         out = q.new_empty(*q.shape[:3], v.shape[3])
         view = w.detach()  # a mask that wants a gradient would not be read by a fused kernel
-        for start, stop, keys in problem.blocks():
+        for start, stop, keys in problem.blocks(FORWARD_ROWS):
             bias, empty = _bias_rows(view, problem, start, stop, keys)
             rows = scaled_dot_product_attention(
                 q[:, :, start:stop].flip(2),
@@ -137,11 +138,9 @@ class _Attention(torch.autograd.Function):
         grad = torch.cat([grad, -mean], dim=-1)
         v = torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
         inputs, outputs = (q, k, v, grad), (dq, dk, dv)
-        for top, end, keys in problem.blocks():
-            for start in range(top, end, BACKWARD_ROWS):
-                stop = min(end, start + BACKWARD_ROWS)
-                for head in range(q.shape[1]):
-                    _backward_rows(inputs, outputs, w, dw, problem, head, start, stop, keys)
+        for start, stop, keys in problem.blocks(BACKWARD_ROWS):
+            for head in range(q.shape[1]):
+                _backward_rows(inputs, outputs, w, dw, problem, head, start, stop, keys)
         return dq.mul_(problem.scale), dk, dv, dw, None
 
 
