@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .backends import BACKENDS, fold, sdpa, toeplitz
+from .backends import BACKENDS, sdpa, toeplitz
 from .problem import Problem
 
-# Measured on a 2-core CPU, forward and backward against plain causal attention, fp32, 4 heads of 24
-# to 32 channels. Below so many queries torch's own mask gradient is cheapest (1.0-1.9x); from there
-# on a fold (1.15-1.3x) beats the table (1.4-1.6x), and the table beats masks (2-7x). Without
-# gradients the table wins throughout (1.1-1.2x against 1.2-7x).
+# In training, below so many queries masks and torch's own gradient of them cost less than the table;
+# twice as many where the bias has nothing to learn. `pjrope bench` measures both on a 2-core CPU.
 SHORT = 256
 
 
@@ -70,12 +68,11 @@ def _choice(problem: Problem) -> tuple[str, str]:
         return "sdpa", "no bias and no mask: one fused call"
     if not problem.kernel.biases:
         return "sdpa", f"query blocks of {problem.block}: {_obstacle(problem)}"
-    if problem.training and problem.queries < SHORT:
-        return "sdpa", f"a bias in training, short: fewer than {SHORT} queries"
+    short = SHORT if any(p.requires_grad for p in problem.kernel.parameters()) else 2 * SHORT
+    if problem.training and problem.queries < short:
+        return "sdpa", f"a bias in training, short: fewer than {short} queries"
     if why := toeplitz.refuses(problem):
         return "sdpa", f"query blocks of {problem.block}: a bias, and {why}"
-    if problem.training and fold.suits(problem):
-        return "fold", "a bias of finite rank in training: extra channels of one fused call"
     return "toeplitz", "a bias: one table, read as a strided view"
 
 

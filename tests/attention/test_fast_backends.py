@@ -297,12 +297,14 @@ def test_auto_chooses_by_gradients_length_and_rank():
             return attend_plan(q, q, q, kernel).backend
 
     assert plan(1000, Affine(HEADS, 100), grad=False) == "toeplitz"
-    assert plan(1000, Affine(HEADS, 100), grad=True) == "fold"
+    assert plan(1000, Affine(HEADS, 100), grad=True) == "toeplitz"
     assert plan(1000, PJBias(HEADS, 100), grad=True) == "toeplitz"
     assert plan(100, PJBias(HEADS, 100), grad=True) == "sdpa"
-    q = torch.zeros(1, HEADS, 1000, HEAD_DIM)
-    assert attend_plan(q, q, q, Affine(HEADS, 100)).backend == "fold", "only the kernel trains"
+    q = torch.zeros(1, HEADS, 200, HEAD_DIM)
+    assert attend_plan(q, q, q, Affine(HEADS, 100)).backend == "sdpa", "the kernel alone trains"
     assert attend_plan(q, q, q, ALiBi(HEADS)).backend == "toeplitz"
+    assert plan(300, ALiBi(HEADS), grad=True) == "sdpa"
+    assert plan(300, Affine(HEADS, 100), grad=True) == "toeplitz"
 
 
 class _Largest(TorchDispatchMode):
