@@ -246,3 +246,14 @@ def test_a_kernel_cannot_take_a_known_name():
         type("RoPE", (PositionKernel,), {"__module__": "elsewhere"})
     with pytest.raises(ValueError, match=r"'JetSector' is not known: there are \['ALiBi'"):
         kernel_from_spec({"kernel": "JetSector"})
+
+
+def test_layouts_in_memory_do_not_matter():
+    x = torch.randn(2, 3, 5, 9, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    positions = torch.arange(5) * 7
+    rope = RoPE(8)
+    want, _ = rope.rotate(x[..., :8].contiguous(), None, positions)
+    for view in (x[..., :8], x[..., :8].transpose(1, 2).contiguous().transpose(1, 2)):
+        torch.testing.assert_close(rope.rotate(view, None, positions)[0], want, rtol=0, atol=1e-15)
+    odd = torch.cat([x[..., :1], x[..., :8]], dim=-1)[..., 1:]
+    torch.testing.assert_close(rope.rotate(odd, None, positions)[0], want, rtol=0, atol=1e-15)
