@@ -61,7 +61,7 @@ def value(entry: object) -> str:
 
 def run_card(name: str, preset: str, card: Mapping[str, Any]) -> str:
     """One section: where the record lies and every field of its card."""
-    command = f"pjrope run {name} --preset {preset} --record"
+    command = card.get("command") or f"pjrope run {name} --preset {preset} --record"
     rows = [[key.replace("_", " "), value(card[key])] for key in sorted(card)]
     return (
         f"## {name}, preset {preset}\n\n"
