@@ -52,14 +52,23 @@ TABLE: list[Row] = [
         "length",
         "scalar",
     ),
+    Row("$b$", "base of the ladder, $\\omega_k = b^{-2k/D}$", "none", "base", "scalar"),
     Row("$\\omega$", "frequency", "radians per token", "omega", "(D/2,) or (H,)"),
     Row("$s$", "context extension factor, target length over $L$", "none", "scale", "scalar"),
     Row(
-        "$e^{-i\\omega d}$",
+        "$e^{-\\mathrm{i}\\omega d}$",
         "how a lag enters every rotary score: keys and queries turn by $+\\omega p$",
         "none",
         "kernel.rotate",
         "(B, H, N, D)",
+    ),
+    Row("$\\mathrm{i}$", "imaginary unit, upright: $i$ is a position", "none", "complex", "scalar"),
+    Row(
+        "$\\chi(p)$",
+        "character of the integers, $\\chi(a+b) = \\chi(a)\\chi(b)$",
+        "none",
+        "none",
+        "scalar",
     ),
     Row(
         "$b_h(d)$",
@@ -92,7 +101,7 @@ TABLE: list[Row] = [
         "$\\beta = d/\\sqrt{d^2+L^2}$", "velocity, below 1", "none", "coordinates.velocity", "(n,)"
     ),
     Row(
-        "$\\zeta_r = a_r + i b_r$",
+        "$\\zeta_r = a_r + \\mathrm{i} b_r$",
         "amplitude of order $r$: $a_r\\cos\\omega d - b_r\\sin\\omega d$",
         "nats",
         "zeta_re, zeta_im",
