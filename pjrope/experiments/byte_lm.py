@@ -121,6 +121,21 @@ def _table(title: str, value: str) -> Table:
     return Table(title, value=value, columns="length", smallest_effect=0.01)
 
 
+def _full_settings(length: int, lengths: list[int]) -> dict[str, Any]:
+    """The byte model of the protocol on Tiny Shakespeare, trained at ``length``."""
+    return {
+        "corpus": "tiny_shakespeare",
+        "width": 96,
+        "layers": 2,
+        "heads": 4,
+        "length": length,
+        "lengths": lengths,
+        "segments": 16,
+        "scored": 512,
+        "training": {"steps": 1000, "batch": 16, "warmup": 50, "final_lr": 0.1},
+    }
+
+
 BASELINES = Experiment(
     name="byte_lm/baselines",
     question=(
@@ -148,33 +163,13 @@ BASELINES = Experiment(
         "book": Preset(
             "book",
             seeds=(0, 1, 2, 3, 4),
-            settings={
-                "corpus": "tiny_shakespeare",
-                "width": 96,
-                "layers": 2,
-                "heads": 4,
-                "length": 256,
-                "lengths": [256, 512, 1024, 2048, 4096, 8192],
-                "segments": 16,
-                "scored": 512,
-                "training": {"steps": 1000, "batch": 16, "warmup": 50, "final_lr": 0.1},
-            },
+            settings=_full_settings(256, [256, 512, 1024, 2048, 4096, 8192]),
             cost="about 80 core-minutes",
         ),
         "paper": Preset(
             "paper",
             seeds=(0, 1, 2, 3, 4),
-            settings={
-                "corpus": "tiny_shakespeare",
-                "width": 96,
-                "layers": 2,
-                "heads": 4,
-                "length": 1024,
-                "lengths": [1024, 2048, 4096, 8192, 16384, 32768],
-                "segments": 16,
-                "scored": 512,
-                "training": {"steps": 1000, "batch": 16, "warmup": 50, "final_lr": 0.1},
-            },
+            settings=_full_settings(1024, [1024, 2048, 4096, 8192, 16384, 32768]),
             cost="not run yet; a night on two cores or a GPU",
         ),
     },

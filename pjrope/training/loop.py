@@ -102,7 +102,7 @@ def parameter_groups(model: nn.Module, config: TrainConfig) -> list[dict[str, An
         id(p): name
         for module in model.modules()
         if isinstance(module, PositionKernel)
-        for name, p in module.named_parameters()
+        for name, p in module.position_parameters()
     }
     factors = {
         "backbone": 1.0,

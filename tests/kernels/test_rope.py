@@ -58,6 +58,16 @@ def test_equals_the_oracle():
         )
 
 
+def test_scores_depend_on_the_lag_as_the_oracle_says():
+    q, k = torch.randn(2, 8, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    omega = reference.rope_ladder(8)
+    for position, lag in ((0, 0), (5, 3), (100, 37), (70_000, 9)):
+        at = torch.tensor([position]), torch.tensor([position - lag])
+        turned_q, turned_k = RoPE(8).rotate(q[None, None, None], k[None, None, None], *at)
+        want = reference.rope_score(q.tolist(), k.tolist(), lag, omega)
+        assert float((turned_q * turned_k).sum()) == pytest.approx(want, abs=1e-9)
+
+
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-3), (torch.bfloat16, 8e-3)])
 @pytest.mark.parametrize("offset", FAR)
 def test_relative_law_far_out(offset, dtype, bound):
