@@ -58,7 +58,7 @@ class Settings:
     heads: int = 4
     head_dim: int = 32
     length: int = 1024
-    lengths: tuple[int, ...] = (1024, 4096, 8192, 32768)
+    lengths: tuple[int, ...] = (1024, 4096, 8192)
     cached: tuple[int, ...] = (1024, 8192, 32768)
     memory: tuple[int, ...] = (32768,)
     training: tuple[tuple[int, int], ...] = ((256, 16), (1024, 4))
@@ -68,7 +68,7 @@ class Settings:
     flex: bool = False
     per_pair: bool = True
     limit_bytes: float = 2e9
-    budget: float = 30.0
+    budget: float = 6.0
     least_pairs: int = 3
     most_pairs: int = 25
     least_seconds: float = 0.005

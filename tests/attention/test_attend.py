@@ -9,6 +9,7 @@ import torch
 
 import pjrope.attention.problem as problem_module
 from pjrope.attention import attend, attend_plan
+from pjrope.attention.backends import sdpa
 from pjrope.kernels import ALiBi, FourierJet, NoPE, PJBias, PJInit, RoPE, reference
 from pjrope.positions import NTK, YaRN, causal_keep, left_padded_positions, packed_positions
 from tests.kernels.catalogue import HEAD_DIM, HEADS, LENGTH, NAMES, Damped, kernels
@@ -383,3 +384,13 @@ Q, K, V = draw()
 def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kv", [1, 2, 4])
+def test_long_rotations_head_by_head_change_nothing(kv, monkeypatch):
+    kernel = RoPE(HEAD_DIM)
+    q, k, v = draw(2, HEADS, kv, 40, 40)
+    whole = attend(q, k, v, kernel)
+    monkeypatch.setattr(sdpa, "ROTATED_NUMBERS", 100)
+    assert torch.equal(attend(q, k, v, kernel), whole)

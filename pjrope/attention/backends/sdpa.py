@@ -11,6 +11,9 @@ from ..problem import Problem
 from .blocks import blocked
 
 
+ROTATED_NUMBERS = 2**20  # of keys, in memory at once, where no gradient holds them anyway
+
+
 def refuses(problem: Problem) -> str | None:
     """Why this backend cannot take the call, or None if it can."""
     return "the kernel defines whole scores" if problem.kernel.scored else None
@@ -52,12 +55,32 @@ def run(problem: Problem) -> Tensor:
     """One fused call where possible, else query blocks with their own mask: ``(B, H, Q, Dv)``."""
     if not fuses(problem):
         return blocked(problem, _step)
+    if problem.kernel.rotates and problem.kernel.rotary_heads is None and not problem.training:
+        return _by_head(problem)
     problem.prepare()
-    q, k = problem.rotated(0, problem.queries, problem.keys)
+    return _fused(problem, *problem.rotated(0, problem.queries, problem.keys), problem.v)
+
+
+def _fused(problem: Problem, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return scaled_dot_product_attention(
-        q.to(problem.v.dtype),
-        problem.spread(k).to(problem.v.dtype),
-        problem.spread(problem.v),
+        q.to(v.dtype),
+        problem.spread(k).to(v.dtype),
+        problem.spread(v),
         is_causal=problem.causal is True,
         scale=problem.scale,
     )
+
+
+def _by_head(problem: Problem) -> Tensor:
+    """One key head at a time, in long sequences: rotated copies of all heads need not coexist."""
+    heads, groups = problem.k.shape[1], problem.groups
+    step = max(1, min(heads, ROTATED_NUMBERS // max(1, problem.k[:, 0].numel())))
+    out = problem.q.new_empty(*problem.q.shape[:3], problem.v.shape[3])
+    for first in range(0, heads, step):
+        own = slice(first, first + step)
+        served = slice(first * groups, (first + step) * groups)
+        q, k = problem.kernel.rotate(
+            problem.q[:, served], problem.k[:, own], problem.q_pos, problem.k_pos
+        )
+        out[:, served] = _fused(problem, q, k, problem.v[:, own])
+    return out

@@ -20,6 +20,7 @@ from ..problem import Problem
 from .blocks import first
 
 FORWARD_ROWS = 256  # longer blocks compute more of the hidden corner, shorter ones start more calls
+PIECE = 4096  # lags whose bias is computed at once
 BACKWARD_ROWS = 128  # of one head at a time: two such blocks of logits then fit the cache
 
 
@@ -48,13 +49,22 @@ def mirrored(problem: Problem) -> Tensor:
     else:
         stop = 0 if problem.causal else 1 - problem.queries
         apart = torch.arange(problem.keys - 1, stop - 1, -1, device=problem.q.device)
-        values = problem.kernel.lag_bias(apart + offset)
+        values = _in_pieces(problem, apart + offset)
     values = values.to(number)
     if problem.causal == "strict":  # the last entry is the token itself
         values = values.masked_fill(
             torch.arange(problem.keys, 0, -1, device=values.device) == 1, -torch.inf
         )
     return pad(values, (0, problem.queries - 1), value=-torch.inf) if problem.causal else values
+
+
+def _in_pieces(problem: Problem, lags: Tensor) -> Tensor:
+    """The bias at these lags; without gradients piece by piece, so that fp64 terms stay small."""
+    if problem.training:
+        return problem.kernel.lag_bias(lags)
+    number = wide(problem.q)
+    pieces = [problem.kernel.lag_bias(piece).to(number) for piece in lags.split(PIECE)]
+    return torch.cat(pieces, dim=1)
 
 
 def window(w: Tensor, queries: int, start: int, stop: int, keys: int) -> Tensor:
