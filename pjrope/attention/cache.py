@@ -50,6 +50,7 @@ class KVCache:
         self._v: Tensor | None = None
         self._pos: Tensor | None = None
         self._table: Tensor | None = None
+        self._next: int | None = 0  # the position that would run on; None once one did not
 
     @property
     def mode(self) -> str:
@@ -95,6 +96,7 @@ class KVCache:
                 "make a larger KVCache"
             )
         self._pos = _grown(self._pos, pos, self.length, axis=-1)
+        self._next = self._follow(pos)
         if self.mode != "raw":
             _, k = self.kernel.rotate(None, k, None, pos - self._origins(self.length, total))
         self._k = _grown(self._k, k, self.length, axis=2)
@@ -123,6 +125,21 @@ class KVCache:
                 f"{self._v.dtype} {tuple(self.values.shape)} at {tuple(self.positions.shape)}: only "
                 "the number of tokens may change"
             )
+
+    def _follow(self, pos: Tensor) -> int | None:
+        """The next position if these run on from those held, read from the new tokens alone."""
+        if self._next is None or pos.ndim > 1:
+            return None
+        start = int(pos[0]) if self.length == 0 else self._next
+        run = torch.arange(start, start + len(pos), device=pos.device)
+        return start + len(pos) if torch.equal(pos, run) else None
+
+    def runs_on_to(self, q_pos: Tensor) -> bool:
+        """True if all positions run on without a break and these are the last of them."""
+        if self._next is None or q_pos.ndim > 1:
+            return False
+        run = torch.arange(self._next - len(q_pos), self._next, device=q_pos.device)
+        return torch.equal(q_pos, run)
 
     def _origins(self, start: int, stop: int) -> Tensor | int:
         """Origin of each token in the index range: the first position of its page."""
@@ -154,7 +171,7 @@ class KVCache:
         scores = many.to(number) @ k.to(number).mT  # (B, Hk, groups, pages, Q, PAGE)
         return scores.flatten(1, 2).transpose(2, 3).flatten(3)[..., :keys]
 
-    def bias_table(self) -> Tensor | None:
+    def bias_table(self, number: torch.dtype) -> Tensor | None:
         """The kernel's bias at lags ``0 … n-1``, n >= the tokens held: ``(H, n)``, or None.
 
         Kept, like rotated keys, from one step to the next: a cache is worth as much as the
@@ -162,9 +179,10 @@ class KVCache:
         """
         if not self.kernel.biases:
             return None
-        if self._table is None or self._table.shape[1] < self.length:
+        held = self._table
+        if held is None or held.shape[1] < self.length or held.dtype != number:
             lags = torch.arange(max(64, 2 * self.length), device=self._k.device)
-            self._table = self.kernel.lag_bias(lags)
+            self._table = self.kernel.lag_bias(lags).to(number)
         return self._table
 
 
@@ -251,6 +269,8 @@ def attend_cached(
             q, _ = kernel.rotate(q, None, q_pos, None)
             kernel = _BiasOf(kernel)
         problem = make_problem(q, cache.keys, cache.values, kernel, **call)
-        if problem.offset == 0 and not torch.is_grad_enabled():
-            problem.table = cache.bias_table()
+        if cache.runs_on_to(problem.q_pos):
+            problem.offset_found = 0
+        if kernel.biases and problem.offset == 0 and not torch.is_grad_enabled():
+            problem.table = cache.bias_table(wide(q))
         return run_plan(problem, backend)

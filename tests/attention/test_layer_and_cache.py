@@ -183,3 +183,19 @@ def test_compiles_whole(name):
         x = torch.randn(1, HEADS, n, HEAD_DIM)
         torch.testing.assert_close(compiled(x, x, x, kernel), attend(x, x, x, kernel))
     assert counter.frame_count <= 3
+
+
+@torch.no_grad()
+def test_a_cache_notices_positions_that_do_not_run_on(small_pages):
+    layer, x = layer_and_input(FourierJet(HEADS, LENGTH, zeta_scale=1.0))
+    jumped = torch.tensor([*range(20), *range(40, 50)])
+    cache = KVCache()
+    rows = []
+    for chunk, pos in zip(x.split(10, dim=1), jumped.split(10), strict=True):
+        rows.append(layer(chunk, cache=cache, q_pos=pos))
+    assert not cache.runs_on_to(jumped[-10:])
+    torch.testing.assert_close(torch.cat(rows, dim=1), layer(x, q_pos=jumped), rtol=0, atol=1e-10)
+    steady = KVCache()
+    layer(x[:, :20], cache=steady, q_pos=torch.arange(7, 27))
+    assert steady.runs_on_to(torch.tensor([25, 26]))
+    assert not steady.runs_on_to(torch.tensor([24, 26]))

@@ -10,7 +10,6 @@ from ...conventions import wide
 from ..problem import Problem
 from .blocks import blocked
 
-
 ROTATED_NUMBERS = 2**20  # of keys, in memory at once, where no gradient holds them anyway
 
 
