@@ -113,9 +113,9 @@ class Problem:
         """``(start, stop, keys)``: query rows and how many leading keys the block can see.
 
         Args:
-            largest: most rows of a block, default LARGEST_BLOCK.
+            largest: rows of a block that stores no logits; default as many as :attr:`block` says.
         """
-        size = self.block if largest is None else min(self.block, largest)
+        size = self.block if largest is None else largest
         if self.queries <= size:  # apart, so that torch.compile need not fix the length
             ends = [(0, self.queries)]
         else:

@@ -121,7 +121,7 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, w: Tensor, problem: Problem) -> Tensor:
         out = q.new_empty(*q.shape[:3], v.shape[3])
         view = w.detach()  # a mask that wants a gradient would not be read by a fused kernel
-        for start, stop, keys in problem.blocks(FORWARD_ROWS):
+        for start, stop, keys in problem.blocks(None if problem.masked else FORWARD_ROWS):
             bias, empty = _bias_rows(view, problem, start, stop, keys)
             rows = scaled_dot_product_attention(
                 q[:, :, start:stop].flip(2),
