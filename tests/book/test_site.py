@@ -139,17 +139,26 @@ def test_sliders_redraw_by_keyboard(opened, name):
     page, wrong = opened(name, 1280)
     for figure in page.locator("figure.pj-fig").all():
         for control in figure.locator("input[type=range], select").all():
-            paths = figure.locator("path.pj-curve")
-            # A factor may act only once another control switches it on.
+            # A factor may act only under one of the choices beside it.
+            settings = [None]
             for choice in figure.locator("select").all():
-                choice.select_option(index=1)
-            before = [p.get_attribute("d") for p in paths.all()]
-            control.focus()
-            page.keyboard.press("ArrowRight")
-            page.keyboard.press("ArrowRight")
-            after = [p.get_attribute("d") for p in paths.all()]
-            assert before != after, f"{control.get_attribute('name')} moves nothing"
+                settings += [(choice, n) for n in range(choice.locator("option").count())]
+            moved = any(_moves(page, figure, control, setting) for setting in settings)
+            assert moved, f"{control.get_attribute('name')} moves nothing"
     assert not wrong, "\n" + "\n".join(wrong)
+
+
+def _moves(page, figure, control, setting) -> bool:
+    """Say whether two steps of a control redraw the figure's curves under this choice."""
+    if setting is not None:
+        choice, n = setting
+        choice.select_option(index=n)
+    paths = figure.locator("path.pj-curve")
+    before = [p.get_attribute("d") for p in paths.all()]
+    control.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    return before != [p.get_attribute("d") for p in paths.all()]
 
 
 def test_some_chapter_is_interactive():
