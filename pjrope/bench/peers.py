@@ -103,8 +103,10 @@ def attention_peers(qkv: Inputs, settings: Settings, *, train: bool) -> list[Con
     kernels = {name: make_kernel(name, settings) for name in ("alibi", "affine", "full")}
 
     def masked(bias: Callable[[], Tensor], wanted: list[Tensor]) -> Run:
-        mask = lambda: bias().to(q.dtype)[None].expand(len(q), -1, -1, -1)  # noqa: E731
-        forward = lambda: scaled_dot_product_attention(q, k, v, mask())  # noqa: E731
+        def forward() -> Tensor:
+            mask = bias().to(q.dtype)[None].expand(len(q), -1, -1, -1)
+            return scaled_dot_product_attention(q, k, v, mask)
+
         return timed(forward, [*qkv, *wanted] if train else [])
 
     def prebuilt() -> Run:
@@ -182,13 +184,19 @@ def _flex(
     def attention(q: Tensor, k: Tensor, v: Tensor, numbers: Tensor | None) -> Tensor:
         if numbers is None:
             return flex_attention(q, k, v, block_mask=mask)
+
         # Written inside what is compiled: a score_mod made at each call would recompile each time.
         # Pairs of the future are masked afterwards; their index must be legal all the same.
-        biased = lambda score, b, h, i, j: score + numbers[h, (i - j).abs()]  # noqa: E731
+        def biased(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+            return score + numbers[h, (i - j).abs()]
+
         return flex_attention(q, k, v, score_mod=biased, block_mask=mask)
 
     compiled = torch.compile(attention, dynamic=False)
-    forward = lambda: compiled(q, k, v, None if table is None else table())  # noqa: E731
+
+    def forward() -> Tensor:
+        return compiled(q, k, v, None if table is None else table())
+
     run = timed(forward, wanted)
     try:
         run()

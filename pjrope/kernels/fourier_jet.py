@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
@@ -20,7 +22,7 @@ from .base import Claims, PositionKernel
 DAMPING = 0.1269280110429725  # softplus(-2), the initial damping of the PJ-RoPE protocol
 
 
-class JetSector(PositionKernel, register=False):
+class JetSector(PositionKernel, ABC, register=False):
     """What the two jet kernels share: heads, one frequency a head, amplitudes by order."""
 
     def __init__(
@@ -63,9 +65,9 @@ class JetSector(PositionKernel, register=False):
         for zeta in (self.zeta_re, self.zeta_im):
             draw(zeta, self.zeta_scale, generator)
 
+    @abstractmethod
     def order_components(self, lags: Tensor) -> Tensor:
         """Each order's share of the bias, ``(H, R+1, n)``; they sum to :meth:`lag_bias`."""
-        raise NotImplementedError
 
     def lag_bias(self, lags: Tensor) -> Tensor:
         return self.order_components(lags).sum(1)
