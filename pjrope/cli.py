@@ -84,8 +84,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     run.add_argument("--keep-work", action="store_true", help="keep finished cells' checkpoints")
     run.set_defaults(command=_run)
 
-    show = commands.add_parser("show", help="print the tables of an experiment")
-    show.add_argument("name", help="experiment, as in: pjrope list")
+    show = commands.add_parser("show", help="print the tables of experiments")
+    show.add_argument("names", nargs="+", metavar="name", help="experiment, as in: pjrope list")
     show.add_argument("--preset", help="default: book, paper or smoke, the first that exists")
     show.add_argument(
         "--out",
@@ -198,15 +198,17 @@ def _show(args: argparse.Namespace) -> int:
     from pjrope.experiments import ExperimentError, registry
     from pjrope.experiments.report import report
 
+    presets = [args.preset] if args.preset else SHOWN_FIRST
+    parts = []
     try:
-        experiment = registry.get(args.name)
-        presets = [args.preset] if args.preset else SHOWN_FIRST
-        if args.preset:
-            experiment.preset(args.preset)
-        source, result = _find(args.name, presets, args.out)
-        print(f"{report(experiment, result)}\n\nShown: {source}")
+        for experiment in map(registry.get, args.names):
+            if args.preset:
+                experiment.preset(args.preset)
+            source, result = _find(experiment.name, presets, args.out)
+            parts.append(f"{report(experiment, result)}\n\nShown: {source}")
     except ExperimentError as error:
         return _fail(error)
+    print("\n\n".join(parts))
     return 0
 
 

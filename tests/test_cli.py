@@ -57,6 +57,17 @@ def test_show_prefers_the_record_and_says_which_it_shows(capsys):
         assert f"Shown: {source}" in capsys.readouterr().out
 
 
+def test_show_takes_several_names_and_prints_all_or_none(capsys):
+    assert cli.main(["run", "fake/quick"]) == 0 and cli.main(["run", "fake/slow"]) == 0
+    capsys.readouterr()
+    assert cli.main(["show", "fake/slow", "fake/quick"]) == 0
+    told = capsys.readouterr().out
+    assert told.index("# fake/slow: ") < told.index("# fake/quick: ") and told.count("Shown: ") == 2
+    assert cli.main(["show", "fake/quick", "fake/broken"]) == 2
+    told = capsys.readouterr()
+    assert told.out == "" and "no results of fake/broken" in told.err
+
+
 def test_list_names_experiments_presets_and_costs(capsys):
     assert cli.main(["list"]) == 0
     told = capsys.readouterr().out

@@ -21,6 +21,8 @@ __all__ = [
 ]
 
 ONE_SEED = "one seed, no interval"
+DETERMINISTIC = "deterministic: nothing is random, so there is no spread"
+FORMS = {"fixed": "f", "scientific": "e"}
 
 
 @dataclass(frozen=True)
@@ -40,14 +42,26 @@ class Summary:
     n: int
     missing: int = 0
 
-    def text(self, digits: int = 3, sign: bool = False) -> str:
-        """Return "1.234 ± 0.005", saying so where there is no interval or no mean."""
+    def text(self, digits: int = 3, sign: bool = False, form: str = "fixed") -> str:
+        """Return "1.234 ± 0.005", saying so where there is no interval or no mean.
+
+        Args:
+            digits: digits after the point.
+            sign: also write a plus.
+            form: "fixed", or "scientific" as in "1.2e+01 ± 5.0e-02".
+
+        Raises:
+            ExperimentError: for another form.
+        """
+        if form not in FORMS:
+            raise ExperimentError(f"form {form!r}: choose from {', '.join(FORMS)}")
         if self.mean is None:
             return f"not finite for {self.missing} of {self.n} seeds"
-        shown = f"{self.mean:{'+' if sign else ''}.{digits}f}"
+        number = f".{digits}{FORMS[form]}"
+        shown = f"{self.mean:{'+' if sign else ''}{number}}"
         if self.low is None or self.high is None:
             return f"{shown} ({ONE_SEED})"
-        return f"{shown} ± {(self.high - self.low) / 2:.{digits}f}"
+        return f"{shown} ± {(self.high - self.low) / 2:{number}}"
 
 
 def summary(values: Iterable[float | None]) -> Summary:
@@ -181,31 +195,37 @@ def table(
     result: Result | Sequence[Mapping[str, Any]],
     value: str,
     rows: str = "method",
-    columns: str | None = None,
+    columns: str | Sequence[str] | None = None,
     *,
     where: Mapping[str, Any] | None = None,
     baseline: str | None = None,
     threshold: float | None = None,
     better: Literal["lower", "higher"] = "lower",
     digits: int = 3,
+    form: Literal["fixed", "scientific"] = "fixed",
+    deterministic: bool = False,
 ) -> str:
     """Return a Markdown table of means with intervals, aligned so that it reads as plain text too.
 
     Args:
         result: a `Result` or its rows.
         value: row field shown.
-        rows, columns: fields that label the sides, in order of appearance; None: one column.
+        rows, columns: fields that label the sides, in order of appearance; None: one column;
+            several fields: one column for each combination that occurs.
         where: fields that must have these values.
         baseline: show paired differences to this value of `rows` instead of means.
         threshold, better: with a baseline, append verdicts by this smallest effect.
         digits: digits after the point.
+        form: "fixed", or "scientific" for values that span decades.
+        deterministic: say so below the table instead of that one seed has no interval.
 
     Raises:
         ExperimentError: when nothing is left to show, or a seed has several rows for one place.
     """
     chosen = select(_rows(result), where or {})
     sides = _labels(chosen, rows)
-    tops = _labels(chosen, columns) if columns else [None]
+    fields = (columns,) if isinstance(columns, str) else tuple(columns or ())
+    tops = list(dict.fromkeys(tuple(r[f] for f in fields) for r in chosen if r.keys() >= {*fields}))
     if not sides or not tops:
         raise ExperimentError(f"no rows with {dict(where or {})}, {rows} and {columns} to show")
     if baseline is not None and baseline not in sides:
@@ -213,22 +233,24 @@ def table(
 
     alone = single_seed(chosen)
 
-    def place(side: Any, top: Any) -> str:
-        here = {} if columns is None else {columns: top}
+    def place(side: Any, top: tuple[Any, ...]) -> str:
+        here = dict(zip(fields, top, strict=True))
         if baseline is None:
             numbers = _by_seed(chosen, value, {**here, rows: side})
-            said = summary(numbers.values()).text(digits) if numbers else "–"
+            said = summary(numbers.values()).text(digits, form=form) if numbers else "–"
             return said.removesuffix(f" ({ONE_SEED})") if alone else said
         if not all(select(chosen, {**here, rows: one}) for one in (side, baseline)):
             return "–"
         gap = paired_difference(chosen, value, method=side, baseline=baseline, where=here, by=rows)
-        said = gap.summary.text(digits, sign=True)
+        said = gap.summary.text(digits, sign=True, form=form)
         return said if threshold is None else f"{said}: {verdict(gap, threshold, better)}"
 
     shown = [side for side in sides if side != baseline]
-    head = [rows, *(value if top is None else f"{columns} {_word(top)}" for top in tops)]
+    name = f"{columns} " if isinstance(columns, str) else ""
+    head = [rows, *(name + " ".join(map(_word, top)) if top else value for top in tops)]
     grid = _grid([head, *([_word(side), *(place(side, top) for top in tops)] for side in shown)])
-    return f"{grid}\n\n({ONE_SEED})" if alone and baseline is None else grid
+    note = DETERMINISTIC if deterministic else ONE_SEED
+    return f"{grid}\n\n({note})" if alone and baseline is None else grid
 
 
 def single_seed(result: Result | Sequence[Mapping[str, Any]]) -> bool:

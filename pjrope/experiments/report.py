@@ -14,10 +14,10 @@ __all__ = ["card_line", "duration", "report", "table_of"]
 
 
 def report(experiment: Experiment, result: Result) -> str:
-    """Return the experiment's question, its tables with differences to the baseline, and the card.
+    """Return the experiment's question, its tables with differences to the baseline, sentences and card.
 
     Args:
-        experiment: names the tables.
+        experiment: names the tables and makes the sentences.
         result: rows and card, of any of its presets.
 
     Returns:
@@ -29,23 +29,27 @@ def report(experiment: Experiment, result: Result) -> str:
             **wanted.where
         ).rows:  # a preset or a filtered run may lack a whole table
             continue
-        parts.append(f"## {wanted.title}\n\n{table_of(wanted, result)}")
+        parts.append(f"## {wanted.title}\n\n{table_of(experiment, wanted, result)}")
         if wanted.smallest_effect is None or not experiment.baseline or single_seed(result):
             continue
         head = f"Difference to {experiment.baseline} over shared seeds ({wanted.better} is better; "
         head += f"smallest effect of interest {wanted.smallest_effect:g}):"
         try:
-            gaps = table_of(wanted, result, experiment.baseline)
+            gaps = table_of(experiment, wanted, result, experiment.baseline)
         except ExperimentError as error:
             gaps = f"({error})"
         parts.append(f"{head}\n\n{gaps}")
+    if experiment.sentences and (said := experiment.sentences(result)):
+        parts.append("\n".join(["## What the numbers say", "", *(f"- {s}" for s in said)]))
     parts.append(card_line(result.card))
     if stale := _stale(experiment, result.card):
         parts.append(stale)
     return "\n\n".join(parts)
 
 
-def table_of(wanted: Table, result: Result, baseline: str | None = None) -> str:
+def table_of(
+    experiment: Experiment, wanted: Table, result: Result, baseline: str | None = None
+) -> str:
     """Return one table of an experiment: means, or with a baseline differences and verdicts."""
     return table(
         result,
@@ -57,6 +61,8 @@ def table_of(wanted: Table, result: Result, baseline: str | None = None) -> str:
         threshold=wanted.smallest_effect,
         better=wanted.better,
         digits=wanted.digits,
+        form=wanted.form,
+        deterministic=experiment.deterministic,
     )
 
 

@@ -8,9 +8,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pjrope.experiments.jsonable import ExperimentError, digest, plain
+
+if TYPE_CHECKING:
+    from pjrope.experiments.store import Result
 
 __all__ = [
     "Cell",
@@ -162,22 +165,25 @@ class Table:
     Args:
         title: heading.
         value: row field whose mean over seeds is shown.
-        rows, columns: row fields that label the two sides; no columns gives one column.
+        rows, columns: row fields that label the two sides; no columns gives one column, several
+            fields give one for each combination of their values that occurs.
         where: row fields that must have these values (a list: any of these).
         better: which direction is good.
         smallest_effect: difference worth telling, fixed before the run, in units of `value`; with
             it and a baseline, a second table gives paired differences and verdicts.
         digits: digits after the point.
+        form: "fixed" (0.012) or "scientific" (1.2e-02), for values that span decades.
     """
 
     title: str
     value: str
     rows: str = "method"
-    columns: str | None = None
+    columns: str | Sequence[str] | None = None
     where: Mapping[str, Any] = field(default_factory=dict)
     better: Literal["lower", "higher"] = "lower"
     smallest_effect: float | None = None
     digits: int = 3
+    form: Literal["fixed", "scientific"] = "fixed"
 
 
 @dataclass(frozen=True)
@@ -196,6 +202,8 @@ class Experiment:
         tables: what `pjrope show` prints.
         data: preset → corpora about to be read, each {"name", "sha256", "stand_in"}; a finished
             cell that read others (a stand-in, before the download) is run again.
+        sentences: result → what its numbers say, by rules written in code; shown below the tables.
+        deterministic: nothing is random; seed 0 is the only one, and no interval is spoken of.
         revision: raise it when the code changes what a cell computes; it enters the spec id.
     """
 
@@ -208,6 +216,8 @@ class Experiment:
     baseline: str = ""
     tables: tuple[Table, ...] = ()
     data: Callable[[Preset], Sequence[Mapping[str, Any]]] | None = None
+    sentences: Callable[[Result], Sequence[str]] | None = None
+    deterministic: bool = False
     revision: int = 1
 
     def __post_init__(self) -> None:
@@ -229,6 +239,10 @@ class Experiment:
 
     def grid(self, preset: Preset, seeds: Sequence[int]) -> list[Cell]:
         """Return the cells for `seeds` in canonical order, refusing two with the same key."""
+        if self.deterministic and list(seeds) != [0]:
+            raise ExperimentError(
+                f"{self.name}: seeds {list(seeds)}: nothing in it is random, run it with seed 0 alone"
+            )
         cells = list(self.cells(preset, tuple(seeds)))
         if not cells:
             raise ExperimentError(f"{self.name}: no cells for seeds {list(seeds)}")

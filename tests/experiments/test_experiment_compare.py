@@ -145,3 +145,27 @@ def test_one_seed_is_said_once_below_the_table():
     shown = table(rows, "loss", digits=1)
     assert shown.count("one seed, no interval") == 1
     assert " 1.5 |" in shown and "±" not in shown
+
+
+def test_scientific_form_keeps_digits_of_values_that_span_decades():
+    rows = [{"method": m, "seed": 0, "loss": v} for m, v in (("none", 174.9), ("rope", 1.24e-13))]
+    rows += [{"method": "none", "seed": 1, "loss": 174.9}]
+    shown = table(rows, "loss", digits=1, form="scientific")
+    assert "1.7e+02 ± 0.0e+00 |" in shown and "1.2e-13 (one seed, no interval) |" in shown
+    assert "0.000" in table(rows, "loss")  # what the fixed form makes of it
+    with pytest.raises(ExperimentError, match="form 'roman': choose from fixed, scientific"):
+        table(rows, "loss", form="roman")
+
+
+def test_several_column_fields_give_a_column_for_each_combination_that_occurs():
+    rows = [
+        {"method": "none", "seed": 0, "solver": "qr", "length": 8, "loss": 1.0},
+        {"method": "none", "seed": 0, "solver": "ref", "length": 8, "loss": 2.0},
+        {"method": "none", "seed": 0, "solver": "qr", "length": 1024, "loss": 3.0},
+        {"method": "rope", "seed": 0, "solver": "qr", "length": 1024, "loss": 4.0},
+    ]
+    shown = table(rows, "loss", columns=("length", "solver"), digits=1, deterministic=True)
+    lines = [[word.strip() for word in line.strip("|").split("|")] for line in shown.splitlines()]
+    assert lines[0] == ["method", "8 qr", "8 ref", "1,024 qr"]
+    assert lines[2:4] == [["none", "1.0", "2.0", "3.0"], ["rope", "–", "–", "4.0"]]
+    assert "deterministic" in shown and "interval" not in shown

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import fake_experiments
 import numpy as np
 import pytest
@@ -66,6 +68,13 @@ def test_two_cells_with_one_key_are_refused():
     slow = fake_experiments.SLOW
     with pytest.raises(ExperimentError, match="share a key"):
         slow.grid(slow.presets["smoke"], [3, 3])
+
+
+def test_a_deterministic_experiment_knows_seed_0_alone():
+    quick = replace(fake_experiments.QUICK, deterministic=True)
+    assert len(quick.grid(quick.presets["smoke"], [0])) == 2
+    with pytest.raises(ExperimentError, match=r"seeds \[0, 1\]: nothing in it is random"):
+        quick.grid(quick.presets["smoke"], [0, 1])
 
 
 def test_plain_takes_numbers_of_every_library_and_refuses_the_rest():

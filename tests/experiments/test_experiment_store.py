@@ -123,6 +123,15 @@ def test_a_report_shows_tables_differences_and_the_card(result):
     assert "other settings" in report(older, result)
 
 
+def test_a_report_ends_with_the_sentences_of_the_experiment(result):
+    def said(shown):
+        return [f"Rows: {len(shown.rows)}."]
+
+    assert "What the numbers say" not in report(fake_experiments.QUICK, result)
+    text = report(replace(fake_experiments.QUICK, sentences=said), result)
+    assert "## What the numbers say\n\n- Rows: 12.\n\nRun card: " in text
+
+
 def test_the_card_line_tells_local_changes_and_long_runs(result):
     card = {**result.card, "commit": "0123456789abcdef", "dirty": True, "seeds": [0, 1, 2, 5, 7, 8]}
     line = card_line({**card, "cpu_seconds": 9000.0})
