@@ -1,9 +1,10 @@
 """One attention call, checked once: what every backend works from, block by block.
 
-The rule that keeps the relative law far out lives in :meth:`Problem.rotated`. A channel action that
-is not orthogonal grows with absolute position, so for a kernel that claims ``relative`` each query
-block is rotated about its own first position, and the keys with it. One that does not claim it is
-never shifted.
+The rule that keeps the relative law far out lives here. A channel action that is not orthogonal
+grows with absolute position, so for a kernel that claims ``relative`` positions are counted from
+the middle of those in the call (:func:`make_problem`), and where they spread wider than one origin
+serves, each query block is rotated about its own first position, and the keys with it
+(:meth:`Problem.rotated`). A kernel that does not claim it is never shifted.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Problem:
         keep: broadcastable to ``(B, H, Q, K)``, or None.
         segments: document ids of queries and keys, or None.
         scale: multiplies q . k.
+        far: the positions spread wider than one origin serves.
         turned: rotated q and k where one origin serves all blocks, set by :meth:`prepare`.
         table: the bias once per lag, ``(H, n)``, set by :meth:`prepare`; None where lags are too
             sparse for a table.
@@ -58,6 +60,7 @@ class Problem:
     keep: Tensor | None
     segments: tuple[Tensor, Tensor] | None
     scale: float
+    far: bool = False
     turned: tuple[Tensor, Tensor] | None = field(default=None, init=False)
     table: Tensor | None = field(default=None, init=False)
     offset_found: Any = field(default=_UNKNOWN, init=False)
@@ -78,8 +81,7 @@ class Problem:
     @property
     def local(self) -> bool:
         """True if every block needs an origin of its own."""
-        kernel = self.kernel
-        return kernel.rotates and kernel.claims.relative and not kernel.stays_in_range
+        return self.far and self.kernel.rotates
 
     @property
     def training(self) -> bool:
@@ -116,6 +118,8 @@ class Problem:
             largest: rows of a block that stores no logits; default as many as :attr:`block` says.
         """
         size = self.block if largest is None else largest
+        if self.local or self.kernel.scored:  # a block must lie within reach of its first query
+            size = max(1, int(min(size, self.kernel.reach(self.q.dtype))))
         if self.queries <= size:  # apart, so that torch.compile need not fix the length
             ends = [(0, self.queries)]
         else:
@@ -250,6 +254,7 @@ def make_problem(
     check_kernel(kernel, q.shape[1], k.shape[1], q.shape[3])
     check_causal(causal)
     q_pos, k_pos, plain = check_positions(q, k, q_pos, k_pos)
+    q_pos, k_pos, far = _about_middle(kernel, q.dtype, q_pos, k_pos, plain)
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     return Problem(
         q=q,
@@ -263,4 +268,27 @@ def make_problem(
         keep=check_keep(keep, shape),
         segments=check_segments(segments, q, k),
         scale=1 / math.sqrt(q.shape[3]) if scale is None else float(scale),
+        far=far,
     )
+
+
+def _about_middle(
+    kernel: PositionKernel, number: torch.dtype, q_pos: Tensor, k_pos: Tensor, plain: bool
+) -> tuple[Tensor, Tensor, bool]:
+    """Positions counted from the middle of their range where the kernel gains by it.
+
+    Returns:
+        q_pos, k_pos, and whether they spread too far for one origin; then they are left alone.
+    """
+    if not (kernel.rotates and kernel.claims.relative) or kernel.stays_in_range:
+        return q_pos, k_pos, False
+    if plain:
+        low, span = 0, max(q_pos.shape[-1], k_pos.shape[-1])
+    else:
+        low = torch.minimum(q_pos.amin(-1, keepdim=True), k_pos.amin(-1, keepdim=True))
+        high = torch.maximum(q_pos.amax(-1, keepdim=True), k_pos.amax(-1, keepdim=True))
+        span = int((high - low).max()) if low.numel() else 0
+    if span > 2 * kernel.reach(number):
+        return q_pos, k_pos, True
+    middle = low + span // 2
+    return q_pos - middle, k_pos - middle, False

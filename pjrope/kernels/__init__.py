@@ -5,6 +5,7 @@ from .algebra import DirectSum, Sum, direct_sum
 from .alibi import ALiBi, alibi_slopes
 from .base import Claims, PositionKernel, kernel_from_spec
 from .fourier_jet import FourierJet
+from .jordan import DampedRoPE, JordanRoPE
 from .lightcone import LightCone
 from .nope import NoPE
 from .pj import PJBias, PJInit
@@ -15,9 +16,11 @@ __all__ = [
     "ALiBi",
     "alibi_slopes",
     "Claims",
+    "DampedRoPE",
     "DirectSum",
     "direct_sum",
     "FourierJet",
+    "JordanRoPE",
     "kernel_from_spec",
     "LightCone",
     "NoPE",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -70,6 +71,9 @@ class Composite(PositionKernel, register=False):
     @property
     def rotary_heads(self) -> int | None:
         return _common("key heads", [part.rotary_heads for part in self.parts])
+
+    def reach(self, number: torch.dtype) -> float:
+        return min((part.reach(number) for part in self.parts if part.rotates), default=math.inf)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         for part in self.parts:

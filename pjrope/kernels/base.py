@@ -14,6 +14,7 @@ false, on every kernel.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
@@ -22,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 _REGISTRY: dict[str, type[PositionKernel]] = {}
+DEFAULT_REACH = 512.0  # tokens: a block of queries about its own origin
 _FACES = {"rotate": "rotates", "lag_bias": "biases", "fold": "folds", "scores": "scored"}
 
 
@@ -105,6 +107,18 @@ class PositionKernel(nn.Module):
     def stays_in_range(self) -> bool:
         """True if rotated channels keep their size at any absolute position."""
         return self.claims.norm_preserving if self.in_range is None else self.in_range
+
+    def reach(self, number: torch.dtype) -> float:
+        """Tokens around an origin in which ``rotate`` keeps its precision.
+
+        Args:
+            number: dtype of the queries and keys.
+
+        Returns:
+            infinity where absolute positions do no harm; within twice the reach ``attend`` uses
+            one origin, beyond it every block gets its own.
+        """
+        return math.inf if self.stays_in_range else DEFAULT_REACH
 
     @classmethod
     def from_arguments(cls, arguments: dict[str, Any]) -> PositionKernel:

@@ -61,6 +61,71 @@ def light_cone(lag: int, length: float, omega: float, order: int, zeta: complex)
     return (zeta * beta**order * cmath.exp(1j * omega * length * math.asinh(lag / length))).real
 
 
+def jordan_score(
+    q: Sequence[float],
+    k: Sequence[float],
+    lag: int,
+    omega: float,
+    gamma: float,
+    shear: float,
+    order: int,
+) -> float:
+    """``Re sum_{r<=c} conj(q_r) k_c e^{-(gamma + i omega) lag} shear^(c-r)/(c-r)!``, one block.
+
+    Args:
+        shear: eta times the shear time of this pair, no unit.
+    """
+    a = [complex(q[2 * r], q[2 * r + 1]) for r in range(order)]
+    b = [complex(k[2 * r], k[2 * r + 1]) for r in range(order)]
+    total = 0j
+    for r in range(order):
+        for c in range(r, order):
+            total += a[r].conjugate() * b[c] * shear ** (c - r) / math.factorial(c - r)
+    return (total * cmath.exp(-(gamma + 1j * omega) * lag)).real
+
+
+def jordan_matrix_score(
+    q: Sequence[float],
+    k: Sequence[float],
+    lag: int,
+    omega: float,
+    gamma: float,
+    eta: float,
+    order: int,
+    terms: int = 60,
+) -> float:
+    """``q^T exp(d J) k`` with the real ``2m x 2m`` matrix J, by scaling and squaring a power series.
+
+    ``J = (-gamma - i omega) I + eta N`` on (re, im) pairs. Independent of any closed form.
+    """
+    n = 2 * order
+    generator = [[0.0] * n for _ in range(n)]
+    for r in range(order):
+        for part in range(2):
+            generator[2 * r + part][2 * r + part] = -gamma
+            if r + 1 < order:
+                generator[2 * r + part][2 * r + 2 + part] = eta
+        generator[2 * r][2 * r + 1], generator[2 * r + 1][2 * r] = omega, -omega
+    halvings = max(0, math.ceil(math.log2(max(1e-9, abs(lag) * (omega + gamma + eta)))) + 1)
+    step = [[lag * g / 2**halvings for g in row] for row in generator]
+    power = total = [[float(i == j) for j in range(n)] for i in range(n)]
+    for term in range(1, terms):
+        power = [[x / term for x in row] for row in _product(power, step)]
+        total = [
+            [x + y for x, y in zip(a, b, strict=True)] for a, b in zip(total, power, strict=True)
+        ]
+    for _ in range(halvings):
+        total = _product(total, total)
+    return sum(q[i] * total[i][j] * k[j] for i in range(n) for j in range(n))
+
+
+def _product(a: list[list[float]], b: list[list[float]]) -> list[list[float]]:
+    return [
+        [sum(x * y for x, y in zip(row, column, strict=True)) for column in zip(*b, strict=True)]
+        for row in a
+    ]
+
+
 def softmax(values: Sequence[float]) -> list[float]:
     """Plain softmax of a few numbers."""
     exponentials = [math.exp(v - max(values)) for v in values]

@@ -17,8 +17,11 @@ FAR = 1_000_003
 
 def logits(kernel: PositionKernel, q, k, q_pos, k_pos) -> torch.Tensor:
     """Unscaled logits (B, H, Q, K) straight from the faces, in fp64."""
-    rotated_q, rotated_k = kernel.rotate(q, k, q_pos, k_pos)
-    found = rotated_q @ rotated_k.transpose(-1, -2)
+    if kernel.scored:
+        found = kernel.scores(q, k, q_pos, k_pos)
+    else:
+        rotated_q, rotated_k = kernel.rotate(q, k, q_pos, k_pos)
+        found = rotated_q @ rotated_k.transpose(-1, -2)
     if kernel.biases:
         d = (q_pos[:, None] - k_pos[None, :]).flatten()
         found = found + kernel.lag_bias(d).view(-1, len(q_pos), len(k_pos))
@@ -74,6 +77,9 @@ def test_identity_at_zero(kernel):
 
 def test_norm_preserving(kernel):
     x = draw(6)
+    if kernel.scored:
+        assert not kernel.claims.norm_preserving and not kernel.rotates
+        return
     q, k = kernel.rotate(x, x, torch.arange(6) * 13, torch.arange(6) * 13)
     kept = all(torch.allclose(y.norm(dim=-1), x.norm(dim=-1), rtol=1e-9) for y in (q, k))
     assert kept == kernel.claims.norm_preserving
@@ -136,11 +142,12 @@ def test_spec_and_state_rebuild_the_kernel(name):
     assert again.spec == first.spec
     again.load_state_dict(first.state_dict(), strict=True)
     x, positions = draw(5).float(), torch.arange(5) * 31
-    for a, b in zip(
-        first.rotate(x, x, positions, positions),
-        again.rotate(x, x, positions, positions),
-        strict=True,
-    ):
+    act = (
+        (lambda k: (k.scores(x, x, positions, positions),))
+        if first.scored
+        else (lambda k: k.rotate(x, x, positions, positions))
+    )
+    for a, b in zip(act(first), act(again), strict=True):
         assert torch.equal(a, b)
     if first.biases:
         assert torch.equal(first.lag_bias(positions), again.lag_bias(positions))
