@@ -107,7 +107,7 @@ PACKED = torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3])
 
 REFUSALS = [
     ("toeplitz", RoPE(HEAD_DIM), {}, "adds no bias"),
-    ("toeplitz", Damped() + ALiBi(HEADS), {}, "an origin per block"),
+    ("toeplitz", Damped(near=4) + ALiBi(HEADS), {}, "an origin per block"),
     (
         "toeplitz",
         ALiBi(HEADS),

@@ -28,11 +28,11 @@ def test_equals_the_truth(name, call):
     q, k, v = draw(**shape)
     if shift := call.pop("shift", 0):
         call |= {"q_pos": torch.arange(40) + shift, "k_pos": torch.arange(40)}
-    kernel = kernels()[name]
-    got = attend(q, k, v, kernel, backend="flex", **call)
-    torch.testing.assert_close(
-        got, attend(q, k, v, kernel, backend="eager", **call), rtol=0, atol=1e-5
-    )
+    kernel = kernels(k.shape[1])[name]
+    with torch.no_grad():  # uncompiled on the CPU it cannot train what acts on channels
+        got = attend(q, k, v, kernel, backend="flex", **call)
+        want = attend(q, k, v, kernel, backend="eager", **call)
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
 
 
 def test_parameters_of_the_bias_get_their_gradients():
@@ -64,7 +64,7 @@ def test_one_score_function_a_kernel_whatever_the_length():
     ("kernel", "change", "why"),
     [
         (RoPE(HEAD_DIM), {}, "adds no bias"),
-        (Damped() + ALiBi(HEADS), {}, "an origin per block"),
+        (Damped(near=4) + ALiBi(HEADS), {}, "an origin per block"),
         (ALiBi(HEADS), {"causal": "strict"}, "a mask beside causality"),
         (ALiBi(HEADS), {"grad": True}, "no gradients of q, k and v on the CPU"),
         (ALiBi(HEADS), {"n": 2100}, r"would hold 0\.1 GB of logits"),

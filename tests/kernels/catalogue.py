@@ -34,9 +34,12 @@ class Damped(PositionKernel):
     rotates = True
     claims = Claims(norm_preserving=False)
 
-    def __init__(self, rate: float = 0.05) -> None:
-        super().__init__(rate=rate)
-        self.rate = nn.Parameter(torch.tensor(rate))
+    def __init__(self, rate: float = 0.05, near: float = 512.0) -> None:
+        super().__init__(rate=rate, near=near)
+        self.rate, self.near = nn.Parameter(torch.tensor(rate)), near
+
+    def reach(self, number):
+        return self.near
 
     def rotate(self, q, k, q_pos=None, k_pos=None):
         return self._scaled(q, q_pos, -1), self._scaled(k, k_pos, 1)
@@ -51,8 +54,12 @@ class Damped(PositionKernel):
         )
 
 
-def kernels() -> dict[str, PositionKernel]:
+def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
     """Fresh kernels by name, with amplitudes large enough to be seen."""
+
+    def jordan(head_dim: int = HEAD_DIM, **more) -> JordanRoPE:
+        return JordanRoPE(head_dim, key_heads, LENGTH, **more)
+
     loud = {"zeta_scale": 0.7, "seed": 3}
     init = PJInit(zeta_scale=0.7, seed=3, slope=1.5)
     return {
@@ -67,15 +74,16 @@ def kernels() -> dict[str, PositionKernel]:
         "rope_ntk_dynamic": RoPE(HEAD_DIM, extension=NTK(length=LENGTH)),
         "rope_yarn_dynamic": RoPE(HEAD_DIM, extension=YaRN(length=LENGTH)),
         "damped": Damped(),
-        "damped_rope": DampedRoPE(HEAD_DIM, HEADS, LENGTH),
-        "jordan": JordanRoPE(HEAD_DIM, HEADS, LENGTH, eta=0.7),
-        "jordan_order4": JordanRoPE(HEAD_DIM, HEADS, LENGTH, order=4, gamma=2.0, eta=0.7),
-        "jordan_exact": JordanRoPE(HEAD_DIM, HEADS, LENGTH, form="exact", gamma=0.05, eta=0.04),
-        "jordan_undamped": JordanRoPE(HEAD_DIM, HEADS, LENGTH, gamma=0, eta=0.7),
-        "jordan_real": JordanRoPE(HEAD_DIM, HEADS, LENGTH, omega=torch.zeros(2), eta=0.7),
-        "jordan_stabilized": JordanRoPE(HEAD_DIM, HEADS, LENGTH, form="stabilized", eta=0.1),
-        "jordan_lag": JordanRoPE(HEAD_DIM, HEADS, LENGTH, form="lag", gamma=0.05, eta=0.1),
-        "jordan_trunc": JordanRoPE(HEAD_DIM, HEADS, LENGTH, gamma=0, eta=0),
+        "damped_local": Damped(near=6),  # an origin a block, even in short calls
+        "damped_rope": DampedRoPE(HEAD_DIM, key_heads, LENGTH),
+        "jordan": jordan(eta=0.7),
+        "jordan_order4": jordan(order=4, gamma=2.0, eta=0.7),
+        "jordan_exact": jordan(form="exact", gamma=0.05, eta=0.04),
+        "jordan_undamped": jordan(gamma=0, eta=0.7),
+        "jordan_real": jordan(omega=torch.zeros(2), eta=0.7),
+        "jordan_stabilized": jordan(form="stabilized", eta=0.1),
+        "jordan_lag": jordan(form="lag", gamma=0.05, eta=0.1),
+        "jordan_trunc": jordan(gamma=0, eta=0),
         "alibi": ALiBi(HEADS),
         "affine": Affine(HEADS, LENGTH),
         "affine_lightcone": Affine(HEADS, LENGTH, coordinate="lightcone"),
@@ -92,12 +100,13 @@ def kernels() -> dict[str, PositionKernel]:
         "pj_affine": PJBias(HEADS, LENGTH, sectors=("affine",), init=init),
         "pj_lc": PJBias(HEADS, LENGTH, sectors=("lc",), init=init),
         "rope_alibi": RoPE(HEAD_DIM) + ALiBi(HEADS),
-        "jordan_alibi": JordanRoPE(HEAD_DIM, HEADS, LENGTH, eta=0.7) + ALiBi(HEADS),
+        "jordan_alibi": jordan(eta=0.7) + ALiBi(HEADS),
         "rope_pj": RoPE(HEAD_DIM) + PJBias(HEADS, LENGTH, init=init),
         "direct_sum": direct_sum(RoPE(4), RoPE(4, base=100.0)),
-        "direct_sum_jordan": direct_sum(RoPE(4), JordanRoPE(4, HEADS, LENGTH, eta=0.7)),
+        "direct_sum_jordan": direct_sum(RoPE(4), jordan(4, eta=0.7)),
         "direct_sum_yarn": direct_sum(RoPE(4), RoPE(4, extension=YaRN(2.0, LENGTH))),
     }
 
 
 NAMES = list(kernels())
+FUSABLE = [name for name, kernel in kernels().items() if not kernel.scored]  # what sdpa takes
