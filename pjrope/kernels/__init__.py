@@ -5,8 +5,9 @@ from .algebra import DirectSum, Sum, direct_sum
 from .alibi import ALiBi, alibi_slopes
 from .base import Claims, PositionKernel, kernel_from_spec
 from .fourier_jet import FourierJet
-from .jordan import DampedRoPE, JordanRoPE
+from .jordan import DampedRoPE, JordanRoPE, direct_sum_grid
 from .lightcone import LightCone
+from .mixture import JordanMixture
 from .nope import NoPE
 from .pj import PJBias, PJInit
 from .rope import RoPE, to_half, to_interleaved
@@ -19,7 +20,9 @@ __all__ = [
     "DampedRoPE",
     "DirectSum",
     "direct_sum",
+    "direct_sum_grid",
     "FourierJet",
+    "JordanMixture",
     "JordanRoPE",
     "kernel_from_spec",
     "LightCone",

@@ -13,7 +13,9 @@ from ..conventions import as_positions, phase_dtype, wide
 from ..positions.coordinates import bounded_shear
 from ..positions.frequencies import geometric
 from ._values import check_count, check_length, constant, parameter, softplus_inverse
+from .algebra import DirectSum, direct_sum
 from .base import Claims, PositionKernel
+from .rope import RoPE
 
 FORMS = ("scaled", "exact", "stabilized", "lag")
 DEFAULT_GAMMA = {"scaled": 1.0, "exact": 1e-4, "stabilized": 1e-4, "lag": 1e-4}
@@ -152,10 +154,7 @@ class JordanAction(PositionKernel, register=False):
 
     def _acted(self, x: Tensor, pos: Tensor | None, name: str, *, key: bool) -> Tensor:
         pos = self._positions(x, pos, name)
-        slots = self._turned(x, pos, key=key)
-        if self.eta is not None:
-            slots = self._sheared(slots, self._shear(pos, x), key=key)
-        out = slots.flatten(-3)
+        out = self._mixed(self._turned(x, pos, key=key), pos, key=key).flatten(-3)
         return out.to(x.dtype) if self.claims.norm_preserving else out
 
     def _positions(self, x: Tensor, pos: Tensor | None, name: str) -> Tensor:
@@ -205,11 +204,6 @@ class JordanAction(PositionKernel, register=False):
                 "damping"
             )
 
-    def _shear(self, pos: Tensor, x: Tensor) -> Tensor:
-        """``eta s(p)``: ``(1 or B, H, N, blocks)``."""
-        s = bounded_shear(pos, self.length) if self.form == "stabilized" else pos * self.per_token
-        return (s * self._rows(self.eta, x.shape[1])).to(wide(x))
-
     def _rows(self, rates: Tensor, heads: int) -> Tensor:
         """Rates in the phase dtype for so many heads: query head h reads row h // groups."""
         if rates.ndim > 1 and heads != len(rates):
@@ -218,20 +212,17 @@ class JordanAction(PositionKernel, register=False):
             rates = rates.repeat_interleave(heads // len(rates), dim=0)
         return rates.to(phase_dtype(rates.device)).unsqueeze(-2)
 
-    def _sheared(self, slots: Tensor, shear: Tensor, *, key: bool) -> Tensor:
-        """Keys times ``exp(-s N)``, queries times ``exp(+s N^T)``: duals of each other."""
-        step = (-shear if key else shear)[..., None]
-        z = slots.unbind(-2)
-        powers, out = [step], []
+    def _mixed(self, slots: Tensor, pos: Tensor, *, key: bool) -> Tensor:
+        """Keys times ``exp(-eta s N)``, queries times its dual ``exp(eta s N^T)``, s(p) the shear."""
+        if self.eta is None:
+            return slots
+        s = bounded_shear(pos, self.length) if self.form == "stabilized" else pos * self.per_token
+        s = (s * self._rows(self.eta, slots.shape[1])).to(slots.dtype)[..., None]
+        step = -s if key else s
+        powers = [step]
         for n in range(2, self.order):
             powers.append(powers[-1] * step / n)
-        for r in range(self.order):
-            sources = z[r + 1 :] if key else tuple(reversed(z[:r]))
-            total = z[r]
-            for power, source in zip(powers, sources, strict=False):
-                total = torch.addcmul(total, power, source)
-            out.append(total)
-        return torch.stack(out, dim=-2)
+        return toeplitz_product(slots, powers, key=key)
 
     def scores(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
         """``sum_s tau(i-j)^s/s! Q_s . K_s``: one product per power of the bounded lag."""
@@ -251,6 +242,22 @@ class JordanAction(PositionKernel, register=False):
             right = k_slots[..., s:, :].flatten(-3).repeat_interleave(groups, dim=1)
             total = total + power * (left @ right.transpose(-1, -2))
         return total
+
+
+def toeplitz_product(slots: Tensor, powers: list[Tensor], *, key: bool) -> Tensor:
+    """``1 + sum_n powers[n-1] N^n`` on keys, its transpose on queries.
+
+    Args:
+        slots: ``(..., order, 2)``.
+        powers: order - 1 coefficients, broadcastable to ``(..., 2)``.
+        key: N maps slot r+1 into slot r for keys, r into r+1 for queries.
+    """
+    z, out = slots.unbind(-2), []
+    for r, total in enumerate(z):
+        for power, source in zip(powers, z[r + 1 :] if key else z[:r][::-1], strict=False):
+            total = torch.addcmul(total, power, source)
+        out.append(total)
+    return torch.stack(out, dim=-2)
 
 
 def _rates(name: str, value: float | Tensor, heads: int, blocks: int) -> Tensor:
@@ -292,7 +299,7 @@ def _plain(value: float | Tensor | None) -> float | list | None:
     return (
         value
         if value is None or isinstance(value, int | float)
-        else torch.as_tensor(value).tolist()
+        else torch.as_tensor(value, device="cpu").tolist()
     )
 
 
@@ -395,3 +402,48 @@ class DampedRoPE(JordanAction):
         super().__init__(head_dim, heads, length, 1, "scaled", omega, c, 0.0, {"c": _plain(c)})
         if self.gamma_raw is None:
             raise ValueError("c is 0, which is RoPE without damping: use RoPE")
+
+
+def direct_sum_grid(
+    head_dim: int,
+    heads: int,
+    length: float,
+    *,
+    half_ladder: bool = False,
+    gamma: float | Tensor | None = None,
+    eta: float | Tensor | None = None,
+) -> DirectSum:
+    """RoPE beside a real Jordan block: phase and distance on channels of their own.
+
+    The rival of the coupled mode: half the channels turn, half hold a stabilized block of order 2
+    at omega = 0.
+
+    Args:
+        head_dim: D, a multiple of 8.
+        heads: key heads.
+        length: L, tokens.
+        half_ladder: False gives the turning half RoPE's first D/4 frequencies; True the papers'
+            baseline, the ladder of a head with D/2 channels, which holds every second of them.
+        gamma, eta: of the real block, as for :class:`JordanRoPE`.
+
+    Raises:
+        ValueError: a head_dim that is no multiple of 8.
+
+    Reference: Jordan-RoPE paper, direct-sum baseline. Chapter: ch-phase-language.
+    """
+    if head_dim < 8 or head_dim % 8:
+        raise ValueError(
+            f"head_dim is {head_dim}: two halves of pairs of pairs need a multiple of 8"
+        )
+    half = head_dim // 2
+    omega = None if half_ladder else geometric(head_dim, BASE)[: half // 2]
+    real = JordanRoPE(
+        half,
+        heads,
+        length,
+        form="stabilized",
+        omega=torch.zeros(half // 4, dtype=torch.float64),
+        gamma=gamma,
+        eta=eta,
+    )
+    return direct_sum(RoPE(half, omega=omega), real)

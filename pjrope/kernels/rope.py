@@ -79,7 +79,7 @@ class RoPE(PositionKernel):
             raise ValueError(f"layout is {layout!r}, known are {LAYOUTS}")
         ladder = geometric(rotary_dim, base) if omega is None else omega
         if not isinstance(ladder, Tensor):
-            ladder = torch.as_tensor(ladder, dtype=torch.float64)
+            ladder = torch.as_tensor(ladder, dtype=torch.float64, device="cpu")
         if ladder.shape != (rotary_dim // 2,):
             raise ValueError(
                 f"omega has shape {tuple(ladder.shape)}, {rotary_dim} rotated channels need "

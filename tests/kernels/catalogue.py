@@ -10,6 +10,7 @@ from pjrope.kernels import (
     ALiBi,
     DampedRoPE,
     FourierJet,
+    JordanMixture,
     JordanRoPE,
     LightCone,
     NoPE,
@@ -18,6 +19,7 @@ from pjrope.kernels import (
     PositionKernel,
     RoPE,
     direct_sum,
+    direct_sum_grid,
 )
 from pjrope.kernels.base import Claims
 from pjrope.positions import NTK, PI, YaRN
@@ -83,6 +85,13 @@ def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
         "jordan_real": jordan(omega=torch.zeros(2), eta=0.7),
         "jordan_stabilized": jordan(form="stabilized", eta=0.1),
         "jordan_lag": jordan(form="lag", gamma=0.05, eta=0.1),
+        "mixture": JordanMixture(HEAD_DIM, key_heads, LENGTH, order=2, alpha=0.7),
+        "mixture_order4": JordanMixture(
+            HEAD_DIM, key_heads, LENGTH, alpha=torch.tensor([0.7, 0.3, 0.2])
+        ),
+        "mixture_absolute": JordanMixture(
+            HEAD_DIM, key_heads, LENGTH, form="absolute", c=0.02, alpha=0.7
+        ),
         "jordan_trunc": jordan(gamma=0, eta=0),
         "alibi": ALiBi(HEADS),
         "affine": Affine(HEADS, LENGTH),
@@ -104,6 +113,7 @@ def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
         "rope_pj": RoPE(HEAD_DIM) + PJBias(HEADS, LENGTH, init=init),
         "direct_sum": direct_sum(RoPE(4), RoPE(4, base=100.0)),
         "direct_sum_jordan": direct_sum(RoPE(4), jordan(4, eta=0.7)),
+        "direct_sum_grid": direct_sum_grid(HEAD_DIM, key_heads, LENGTH, eta=0.1),
         "direct_sum_yarn": direct_sum(RoPE(4), RoPE(4, extension=YaRN(2.0, LENGTH))),
     }
 

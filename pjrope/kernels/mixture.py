@@ -1,0 +1,136 @@
+"""Jet mixtures: a Jordan block whose orders have amplitudes of their own."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from ..positions.coordinates import bounded_shear
+from ._values import check_count, parameter
+from .base import Claims
+from .jordan import SHEAR, JordanAction, _plain, toeplitz_product
+
+FORMS = ("relative", "absolute")
+
+
+class JordanMixture(JordanAction):
+    """Jet mixture, ``Re sum_{r<=c} conj(q_r) k_c e^{-(c/L + i omega) d} a_s x^s/s!``, s = c - r.
+
+    A Jordan block has ``a_s = eta^s``; here every order has its own amplitude, ``a_0 = 1``.
+
+    - "relative": ``x = d/L``. No action of this kind exists on m channels (a polynomial is a
+      one-parameter group only if ``a_s = a_1^s``), so each block widens to m(m+1)/2 slots;
+    - "absolute": the papers' form, ``P(-i)^{-1} P(-j)`` with ``P(p) = sum_s a_s u^s/s! N^s`` and
+      ``u = (p/L)/(1 + p/L)``: as many channels, and not relative.
+
+    Args:
+        head_dim: D, a multiple of ``2 order``.
+        heads: key heads.
+        length: L, tokens.
+        order: m >= 2.
+        form: "relative" or "absolute".
+        omega: ``(blocks,)`` or ``(heads, blocks)``, as for :class:`JordanRoPE`.
+        c: initial damping >= 0, no unit; 0 registers none.
+        alpha: initial amplitudes of the orders 1 ... m-1, one number or ``(m-1,)``.
+
+    Raises:
+        ValueError: as :class:`JordanRoPE`.
+
+    Limits: ``rotate`` of the relative form returns ``D (m+1)/2`` channels. A learned a_0, as in the
+    papers' "full" mixtures, would cancel between query and key: it is left out.
+
+    Reference: Jordan-RoPE paper, jet mixtures. Chapter: ch-jordan.
+    """
+
+    def __init__(
+        self,
+        head_dim: int,
+        heads: int,
+        length: float,
+        *,
+        order: int = 4,
+        form: str = "relative",
+        omega: Tensor | None = None,
+        c: float | Tensor = 1.5,
+        alpha: float | Tensor = 0.1,
+    ) -> None:
+        if form not in FORMS:
+            raise ValueError(f"form is {form!r}, known are {FORMS}")
+        check_count("order", order, least=2)
+        amplitudes = torch.as_tensor(alpha, dtype=torch.float64, device="cpu")
+        if amplitudes.shape not in ((), (order - 1,)):
+            raise ValueError(
+                f"alpha has shape {tuple(amplitudes.shape)}, order {order} needs one number or "
+                f"({order - 1},)"
+            )
+        own = {"order": order, "form": form, "c": _plain(c), "alpha": _plain(alpha)}
+        super().__init__(head_dim, heads, length, order, "scaled", omega, c, 0.0, own)
+        blocks = head_dim // (2 * order)
+        self.absolute = form == "absolute"
+        self.alpha = parameter(amplitudes.expand(heads, blocks, order - 1))
+
+    @property
+    def claims(self) -> Claims:
+        damped = self.gamma_raw is not None
+        return Claims(
+            relative=not self.absolute,
+            finite_rank=not self.absolute,
+            bounded=damped or self.absolute,
+            norm_preserving=False,
+        )
+
+    @property
+    def in_range(self) -> bool:
+        return self.gamma_raw is None and self.absolute
+
+    def reach(self, number: torch.dtype) -> float:
+        tokens = super().reach(number)
+        if self.absolute or torch.compiler.is_compiling() or self.alpha.is_meta:
+            return tokens
+        for s, most in enumerate(self.alpha.detach().abs().amax((0, 1)).tolist(), 1):
+            x = (SHEAR[number] * math.factorial(s) / max(most, 1e-30)) ** (1 / s)
+            tokens = min(tokens, self.length * x)
+        return tokens
+
+    def _mixed(self, slots: Tensor, pos: Tensor, *, key: bool) -> Tensor:
+        alpha = self.alpha.repeat_interleave(slots.shape[1] // len(self.alpha), dim=0)
+        alpha = alpha.to(slots.dtype)[:, None]  # (H, 1, blocks, m-1)
+        if self.absolute:
+            u = (bounded_shear(pos, self.length) / self.length).to(slots.dtype)[..., None]
+            jet = [alpha[..., s - 1 : s] * u**s / math.factorial(s) for s in range(1, self.order)]
+            return toeplitz_product(slots, _at_minus(jet) if key else _inverse(jet), key=key)
+        # d^s/s! = (i - j)^s/s! splits into products of i^t/t! and (-j)^(s-t)/(s-t)!: the query of
+        # slot (r, t) carries the former, its key gathers all orders above.
+        x = ((-pos if key else pos) / self.length).to(slots.dtype)[..., None]
+        z = slots.unbind(-2)
+        powers = [x**t / math.factorial(t) for t in range(self.order)]
+        if not key:
+            return torch.stack(
+                [z[r] * powers[t] for r in range(self.order) for t in range(self.order - r)], -2
+            )
+        return torch.stack(
+            [
+                sum(
+                    z[c] * powers[c - r - t] * (1 if c == r else alpha[..., c - r - 1 : c - r])
+                    for c in range(r + t, self.order)
+                )
+                for r in range(self.order)
+                for t in range(self.order - r)
+            ],
+            -2,
+        )
+
+
+def _at_minus(jet: list[Tensor]) -> list[Tensor]:
+    """Coefficients of P(-p) from those of P(p)."""
+    return [coefficient * (-1) ** s for s, coefficient in enumerate(jet, 1)]
+
+
+def _inverse(jet: list[Tensor]) -> list[Tensor]:
+    """Coefficients of 1/P(-p), a power series in N that ends at its nilpotency."""
+    a, b = _at_minus(jet), []
+    for n in range(len(jet)):
+        b.append(-a[n] - sum(a[s] * b[n - 1 - s] for s in range(n)))
+    return b
