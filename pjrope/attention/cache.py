@@ -11,6 +11,7 @@ from ..conventions import as_positions, wide
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from .backends import eager
+from .decoding import decode_one, is_simple
 from .planning import run_plan
 from .problem import Problem, make_problem
 
@@ -49,7 +50,7 @@ class KVCache:
         self._k: Tensor | None = None
         self._v: Tensor | None = None
         self._pos: Tensor | None = None
-        self._table: Tensor | None = None
+        self._falling: Tensor | None = None
         self._next: int | None = 0  # the position that would run on; None once one did not
 
     @property
@@ -61,7 +62,9 @@ class KVCache:
         claims = kernel.claims
         if not (claims.relative and claims.length_free):
             return "raw"
-        return "rotated" if kernel.stays_in_range else "paged"
+        if kernel.stays_in_range:
+            return "rotated"
+        return "paged" if kernel.reach(torch.float32) >= PAGE else "raw"
 
     @property
     def keys(self) -> Tensor:
@@ -102,6 +105,20 @@ class KVCache:
         self._k = _grown(self._k, k, self.length, axis=2)
         self._v = _grown(self._v, v, self.length, axis=2)
         self.length = total
+
+    def truncate(self, length: int) -> None:
+        """Forget all tokens but the first ``length``, as when guessed tokens were wrong.
+
+        Args:
+            length: tokens to keep, from 0 to those held.
+        """
+        if not 0 <= length <= self.length:
+            raise ValueError(f"length is {length}, the cache holds 0 to {self.length} tokens")
+        if length == 0:
+            self._next = 0
+        elif self._next is not None:
+            self._next -= self.length - length
+        self.length = length
 
     def _check(self, k: Tensor, v: Tensor, pos: Tensor) -> None:
         batch, heads, new = k.shape[:3]
@@ -171,19 +188,20 @@ class KVCache:
         scores = many.to(number) @ k.to(number).mT  # (B, Hk, groups, pages, Q, PAGE)
         return scores.flatten(1, 2).transpose(2, 3).flatten(3)[..., :keys]
 
-    def bias_table(self, number: torch.dtype) -> Tensor | None:
-        """The kernel's bias at lags ``0 … n-1``, n >= the tokens held: ``(H, n)``, or None.
+    def falling_bias(self, number: torch.dtype) -> Tensor | None:
+        """The kernel's bias at lags ``n-1 … 0``, n >= the tokens held: ``(H, n)``, or None.
 
-        Kept, like rotated keys, from one step to the next: a cache is worth as much as the
-        parameters it was filled with.
+        By falling lag, so that its end is the bias of the last token's keys in their order. Kept,
+        like rotated keys, from one step to the next: a cache is worth as much as the parameters it
+        was filled with.
         """
         if not self.kernel.biases:
             return None
-        held = self._table
+        held = self._falling
         if held is None or held.shape[1] < self.length or held.dtype != number:
             lags = torch.arange(max(64, 2 * self.length), device=self._k.device)
-            self._table = self.kernel.lag_bias(lags).to(number)
-        return self._table
+            self._falling = self.kernel.lag_bias(lags.flip(0)).to(number)
+        return self._falling
 
 
 def _grown(held: Tensor | None, new: Tensor, length: int, axis: int) -> Tensor:
@@ -260,10 +278,13 @@ def attend_cached(
     scale = q.shape[3] ** -0.5 if scale is None else scale
     call = {"q_pos": q_pos, "k_pos": cache.positions, "keep": keep, "scale": scale}
     with torch.autocast(q.device.type, enabled=False):
+        if backend == "auto" and keep is None and is_simple(q, q_pos, cache, kernel):
+            return decode_one(q, q_pos, cache, kernel, scale)
         if cache.mode == "paged":
             like = q.new_empty(()).expand(*cache.keys.shape[:3], q.shape[3])  # its shape counts
             checked = make_problem(q, like, cache.values, kernel, **call)
             given = {f.name: getattr(checked, f.name) for f in fields(Problem) if f.init}
+            given |= {"q_pos": as_positions(q_pos), "k_pos": cache.positions}  # pages' own origins
             return eager.run(_PagedProblem(**given, cache=cache))
         if cache.mode == "rotated":
             q, _ = kernel.rotate(q, None, q_pos, None)
@@ -272,5 +293,5 @@ def attend_cached(
         if cache.runs_on_to(problem.q_pos):
             problem.offset_found = 0
         if kernel.biases and problem.offset == 0 and not torch.is_grad_enabled():
-            problem.table = cache.bias_table(wide(q))
+            problem.table = cache.falling_bias(wide(q)).flip(1)
         return run_plan(problem, backend)
