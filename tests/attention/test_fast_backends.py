@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import pjrope.attention.problem as problem_module
 from pjrope.attention import attend, attend_plan
-from pjrope.attention.backends import fold, toeplitz
+from pjrope.attention.backends import fold, sdpa, toeplitz
 from pjrope.attention.problem import make_problem
 from pjrope.kernels import Affine, ALiBi, FourierJet, LightCone, PJBias, PJInit, RoPE
 from pjrope.positions import left_padded_positions, packed_positions
@@ -348,3 +348,21 @@ def test_skewed_room_sums_diagonals():
         for j in range(4):
             want[:, r + j] += x[:, r, j]
     assert torch.equal(columns.sum(1), want)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("queries", [30, 12])
+@pytest.mark.parametrize("name", ["rope_partial", "rope_yarn", "rope_ntk_dynamic", "direct_sum"])
+def test_rotations_piece_by_piece_change_nothing(name, queries, monkeypatch):
+    kernel = kernels()[name]
+    q, k, v = (torch.randn(2, HEADS, n, HEAD_DIM) for n in (queries, 30, 30))
+    pos = torch.arange(30)
+    call = {"q_pos": pos[-queries:], "k_pos": pos, "causal": queries == 30}
+    monkeypatch.setattr(sdpa, "ROTATED_NUMBERS", 100)
+    whole = attend(q, k, v, kernel, backend="sdpa", **call)
+    monkeypatch.setattr(sdpa, "PIECE", 7)
+    torch.testing.assert_close(attend(q, k, v, kernel, backend="sdpa", **call), whole)
+    wider = torch.cat([v, v], dim=-1)  # the output then has no room for rotated queries
+    got = attend(q, k, wider, kernel, backend="sdpa", **call)
+    torch.testing.assert_close(got, torch.cat([whole, whole], dim=-1))
+    torch.testing.assert_close(whole, attend(q, k, v, kernel, backend="eager", **call))

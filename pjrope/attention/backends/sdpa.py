@@ -11,6 +11,7 @@ from ..problem import Problem
 from .blocks import blocked
 
 ROTATED_NUMBERS = 2**20  # of keys, in memory at once, where no gradient holds them anyway
+PIECE = 1024  # tokens whose phases, in fp64, are in memory at once
 
 
 def refuses(problem: Problem) -> str | None:
@@ -54,7 +55,9 @@ def run(problem: Problem) -> Tensor:
     """One fused call where possible, else query blocks with their own mask: ``(B, H, Q, Dv)``."""
     if not fuses(problem):
         return blocked(problem, _step)
-    if problem.kernel.rotates and problem.kernel.rotary_heads is None and not problem.training:
+    one_for_all_heads = problem.kernel.rotates and problem.kernel.rotary_heads is None
+    # A compiled graph would fix the length to count the pieces.
+    if one_for_all_heads and not problem.training and not torch.compiler.is_compiling():
         return _by_head(problem)
     problem.prepare()
     return _fused(problem, *problem.rotated(0, problem.queries, problem.keys), problem.v)
@@ -74,12 +77,28 @@ def _by_head(problem: Problem) -> Tensor:
     """One key head at a time, in long sequences: rotated copies of all heads need not coexist."""
     heads, groups = problem.k.shape[1], problem.groups
     step = max(1, min(heads, ROTATED_NUMBERS // max(1, problem.k[:, 0].numel())))
-    out = problem.q.new_empty(*problem.q.shape[:3], problem.v.shape[3])
+    q, k, v = problem.q, problem.k, problem.v
+    out = q.new_empty(*q.shape[:3], v.shape[3])
+    turned_k = torch.empty_like(k[:, :step])
+    # A head's rotated queries wait where its output will be.
+    shared = out.shape == q.shape
     for first in range(0, heads, step):
         own = slice(first, first + step)
         served = slice(first * groups, (first + step) * groups)
-        q, k = problem.kernel.rotate(
-            problem.q[:, served], problem.k[:, own], problem.q_pos, problem.k_pos
-        )
-        out[:, served] = _fused(problem, q, k, problem.v[:, own])
+        room_q = out[:, served] if shared else torch.empty_like(q[:, served])
+        room_k = turned_k[:, : k[:, own].shape[1]]
+        _turn(problem, q[:, served], k[:, own], room_q, room_k)
+        out[:, served] = _fused(problem, room_q, room_k, v[:, own])
     return out
+
+
+def _turn(problem: Problem, q: Tensor, k: Tensor, room_q: Tensor, room_k: Tensor) -> None:
+    """Write rotated queries and keys into ``room_q`` and ``room_k``, piece by piece."""
+    # Where frequencies depend on the length, a piece of the positions would not tell it.
+    in_pieces = problem.kernel.claims.length_free and problem.queries == problem.keys
+    size = PIECE if in_pieces else max(problem.queries, problem.keys)
+    for start in range(0, problem.queries, size):
+        piece = slice(start, start + size)
+        room_q[:, :, piece], room_k[:, :, piece] = problem.kernel.rotate(
+            q[:, :, piece], k[:, :, piece], problem.q_pos[..., piece], problem.k_pos[..., piece]
+        )
