@@ -21,7 +21,6 @@ __all__ = [
 ]
 
 ONE_SEED = "one seed, no interval"
-DETERMINISTIC = "deterministic: nothing is random, so there is no spread"
 FORMS = {"fixed": "f", "scientific": "e"}
 
 
@@ -217,7 +216,7 @@ def table(
         threshold, better: with a baseline, append verdicts by this smallest effect.
         digits: digits after the point.
         form: "fixed", or "scientific" for values that span decades.
-        deterministic: say so below the table instead of that one seed has no interval.
+        deterministic: nothing is random: leave out the remark that one seed has no interval.
 
     Raises:
         ExperimentError: when nothing is left to show, or a seed has several rows for one place.
@@ -249,8 +248,8 @@ def table(
     name = f"{columns} " if isinstance(columns, str) else ""
     head = [rows, *(name + " ".join(map(_word, top)) if top else value for top in tops)]
     grid = _grid([head, *([_word(side), *(place(side, top) for top in tops)] for side in shown)])
-    note = DETERMINISTIC if deterministic else ONE_SEED
-    return f"{grid}\n\n({note})" if alone and baseline is None else grid
+    silent = deterministic or baseline is not None or not alone
+    return grid if silent else f"{grid}\n\n({ONE_SEED})"
 
 
 def single_seed(result: Result | Sequence[Mapping[str, Any]]) -> bool:

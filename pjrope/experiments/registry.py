@@ -10,9 +10,12 @@ __all__ = ["get", "names", "register", "where"]
 
 _PLACES = {
     "byte_lm/baselines": "pjrope.experiments.byte_lm:BASELINES",
+    "jet_probes": "pjrope.experiments.jet_probes:EXPERIMENT",
+    "kernel_probes": "pjrope.experiments.kernel_probes:EXPERIMENT",
     "order_toy": "pjrope.experiments.order_toy:EXPERIMENT",
     "phase_lm": "pjrope.experiments.phase_lm:EXPERIMENT",
     "phase_lm/mid": "pjrope.experiments.phase_lm:MID",
+    "structured_probes": "pjrope.experiments.structured_probes:EXPERIMENT",
 }
 
 

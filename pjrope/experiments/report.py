@@ -24,6 +24,10 @@ def report(experiment: Experiment, result: Result) -> str:
         Markdown that also reads as plain text.
     """
     parts = [f"# {experiment.name}: {experiment.question}"]
+    if experiment.deterministic:
+        parts.append(
+            "Deterministic: nothing is random, and a second run gives the same numbers up to rounding."
+        )
     for wanted in experiment.tables:
         if not result.where(
             **wanted.where

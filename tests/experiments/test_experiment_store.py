@@ -132,6 +132,13 @@ def test_a_report_ends_with_the_sentences_of_the_experiment(result):
     assert "## What the numbers say\n\n- Rows: 12.\n\nRun card: " in text
 
 
+def test_a_report_on_a_deterministic_experiment_says_so_and_speaks_of_no_interval(tmp_path):
+    one = run("fake/quick", seeds=[0], out=tmp_path, progress=False)
+    assert "interval" in report(fake_experiments.QUICK, one)
+    text = report(replace(fake_experiments.QUICK, deterministic=True), one)
+    assert "Deterministic: nothing is random" in text and "interval" not in text
+
+
 def test_the_card_line_tells_local_changes_and_long_runs(result):
     card = {**result.card, "commit": "0123456789abcdef", "dirty": True, "seeds": [0, 1, 2, 5, 7, 8]}
     line = card_line({**card, "cpu_seconds": 9000.0})
