@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from ..kernels import (
@@ -14,7 +13,7 @@ from ..kernels import (
     NoPE,
     PositionKernel,
     RoPE,
-    direct_sum,
+    direct_sum_grid,
 )
 from ..positions.frequencies import geometric
 
@@ -34,35 +33,13 @@ class Method:
     make: Callable[[int, int, int], PositionKernel]
 
 
-def truncated(head_dim: int) -> Tensor:
-    """The first quarter of RoPE's ladder by channels, each frequency for two channel pairs.
-
-    Args:
-        head_dim: D, divisible by 4.
-
-    Returns:
-        ``(D/2,)`` fp64 radians per token: w_0, w_0, w_1, w_1, … w_(D/4 - 1), w_(D/4 - 1).
-    """
-    return geometric(head_dim, BASE)[: head_dim // 4].repeat_interleave(2)
-
-
 def respread(head_dim: int) -> Tensor:
-    """As many frequencies as :func:`truncated`, spread over RoPE's whole range.
+    """D/4 frequencies, as many as an order-2 Jordan kernel has, spread over RoPE's whole range.
 
     Returns:
         ``(D/2,)`` fp64 radians per token, ``base^(-b/n)`` twice for each b < n = D/4.
     """
     return geometric(head_dim // 2, BASE).repeat_interleave(2)
-
-
-def _real_jordan(head_dim: int, heads: int, length: int) -> JordanRoPE:
-    zeros = torch.zeros(head_dim // 4, dtype=torch.float64)
-    return JordanRoPE(head_dim, heads, length, form="stabilized", omega=zeros)
-
-
-def _direct_sum(head_dim: int, heads: int, length: int, omega: Tensor | None) -> PositionKernel:
-    half = head_dim // 2
-    return direct_sum(RoPE(half, omega=omega), _real_jordan(half, heads, length))
 
 
 METHODS: dict[str, Method] = {
@@ -77,7 +54,7 @@ METHODS: dict[str, Method] = {
     "rope_trunc": Method(
         "RoPE with the first D/4 frequencies, each twice: the ladder of an order-2 Jordan kernel "
         "without damping and shear.",
-        lambda d, h, n: RoPE(d, omega=truncated(d)),
+        lambda d, h, n: JordanRoPE(d, h, n, gamma=0, eta=0),
     ),
     "rope_respread": Method(
         "RoPE with D/4 frequencies, each twice, spread over the whole range of RoPE's ladder.",
@@ -104,15 +81,19 @@ METHODS: dict[str, Method] = {
     "direct_sum": Method(
         "Half the channels RoPE on every second frequency, half a real Jordan block: phase and "
         "distance side by side, not coupled.",
-        lambda d, h, n: _direct_sum(d, h, n, None),
+        lambda d, h, n: direct_sum_grid(d, h, n, half_ladder=True),
     ),
     "direct_sum_grid": Method(
         "The direct sum with the first D/4 frequencies of RoPE's own ladder.",
-        lambda d, h, n: _direct_sum(d, h, n, geometric(d, BASE)[: d // 4]),
+        lambda d, h, n: direct_sum_grid(d, h, n),
     ),
     "stabilized": Method(
         "Jordan blocks of order 2 with a shear that saturates in the absolute position; not "
         "relative.",
+        lambda d, h, n: JordanRoPE(d, h, n, form="stabilized"),
+    ),
+    "stabilized_fast": Method(
+        "The stabilized kernel with position parameters that learn ten times as fast.",
         lambda d, h, n: JordanRoPE(d, h, n, form="stabilized"),
     ),
     "stabilized_no_gamma": Method(

@@ -46,7 +46,9 @@ OTHERS = (
     "exact",
     "scaled",
     "lag",
+    "stabilized_fast",
 )
+FAST = {"stabilized_fast": {"position_lr": 1.0}}  # position parameters learn as fast as the rest
 
 
 def make_model(settings: Mapping[str, Any], kernel: PositionKernel, seed: int) -> LastToken:
@@ -99,7 +101,7 @@ def learned(kernels: Sequence[nn.Module], length: int) -> dict[str, float]:
 
 
 def run_language(
-    cell: Cell, context: CellContext, target: str, kernel: PositionKernel
+    cell: Cell, context: CellContext, target: str, kernel: PositionKernel, **changes: Any
 ) -> list[dict[str, Any]]:
     """Train one model on the language of a target and examine it at every length.
 
@@ -108,6 +110,7 @@ def run_language(
         context: settings ``width heads layers length target_index lengths sequences training``.
         target: one of ``LAG_FUNCTIONS``.
         kernel: of every layer.
+        changes: to the training settings, for this cell alone.
     """
     settings = context.settings
     length = settings["length"]
@@ -116,7 +119,7 @@ def run_language(
     training = train(
         model,
         sample,
-        TrainConfig(length=length, **settings["training"]),
+        TrainConfig(length=length, **{**settings["training"], **changes}),
         seed=cell.seed,
         out=context.workdir,
         progress=context.progress,
@@ -136,8 +139,9 @@ def run_language(
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     settings = context.settings
     heads, length = settings["heads"], settings["length"]
-    kernel = make_kernel(cell.key["method"], settings["width"] // heads, heads, length)
-    return run_language(cell, context, "mixed_raw", kernel)
+    method = cell.key["method"]
+    kernel = make_kernel(method, settings["width"] // heads, heads, length)
+    return run_language(cell, context, "mixed_raw", kernel, **FAST.get(method, {}))
 
 
 def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:

@@ -13,7 +13,7 @@ from pjrope.experiments.jordan_methods import METHODS, make_kernel
 from pjrope.experiments.lag_language import QUERY, lag_sampler, lag_weights, scores_of
 from pjrope.experiments.last_token import examine
 from pjrope.experiments.phase_lm import claim_k4, learned, make_model, target_frequency
-from pjrope.kernels import JordanRoPE, RoPE
+from pjrope.kernels import RoPE
 from pjrope.models import Decoder
 from pjrope.training import stream
 
@@ -67,7 +67,7 @@ def test_target_is_on_the_ladders_of_all_methods_but_the_direct_sum_and_the_resp
     assert {name for name in METHODS if not has_it(name)} == lacking
 
 
-def test_truncated_ladder_is_a_jordan_kernel_without_shear_and_damping():
+def test_truncated_ladder_is_rope_on_every_frequency_of_a_jordan_kernel():
     q, k = torch.randn(2, 1, 1, 9, 16, dtype=torch.float64, generator=stream(0))
     pos = torch.arange(9) * 7
 
@@ -76,9 +76,9 @@ def test_truncated_ladder_is_a_jordan_kernel_without_shear_and_damping():
         return turned.double() @ other.double().mT
 
     plain = make_kernel("rope_trunc", 16, 1, 64)
-    jordan = JordanRoPE(16, 1, 64, form="exact", gamma=0, eta=0)
-    assert isinstance(plain, RoPE)
-    torch.testing.assert_close(scores(plain), scores(jordan), atol=1e-5, rtol=0)
+    rope = RoPE(16, omega=geometric(16)[:4].repeat_interleave(2))
+    assert list(plain.parameters()) == []
+    torch.testing.assert_close(scores(plain), scores(rope), atol=1e-5, rtol=0)
 
 
 def test_last_token_is_the_decoder_at_its_last_position():
