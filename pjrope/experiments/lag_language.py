@@ -15,11 +15,17 @@ from ..training.loop import Sampler
 
 QUERY = 2  # the two letters are 0 and 1
 
-# Every function takes x = d / L and the phase omega d, both fp64 tensors.
-LAG_FUNCTIONS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "mixed_raw": lambda x, phase: x * phase.cos(),
-    "scaled_high_jet_r2": lambda x, phase: x**2 * torch.exp(-0.1 * x) * phase.cos(),
-    "scaled_high_jet_r3": lambda x, phase: x**3 * torch.exp(-0.1 * x) * phase.cos(),
+# Functions of the lag d in tokens, of x = d / L, and of the phase omega d; all fp64 tensors.
+LAG_FUNCTIONS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "mixed_raw": lambda d, x, phase: x * phase.cos(),
+    "high_jet_r2": lambda d, x, phase: x**2 * phase.cos(),
+    "high_jet_r3": lambda d, x, phase: x**3 * phase.cos(),
+    "scaled_high_jet_r2": lambda d, x, phase: x**2 * torch.exp(-0.1 * x) * phase.cos(),
+    "scaled_high_jet_r3": lambda d, x, phase: x**3 * torch.exp(-0.1 * x) * phase.cos(),
+    "seasonal_trend": lambda d, x, phase: (0.35 + 0.9 * x) * phase.cos() + 0.25 * phase.sin(),
+    "damped_wave": lambda d, x, phase: (
+        torch.exp(-1e-4 * d) * (phase.cos() + 0.75 * x * phase.sin())
+    ),
 }
 
 
@@ -41,7 +47,7 @@ def lag_weights(name: str, longest: int, length: int, omega: float) -> Tensor:
     if name not in LAG_FUNCTIONS:
         raise ValueError(f"target {name!r}: there are {sorted(LAG_FUNCTIONS)}")
     lags = torch.arange(1, max(longest, length - 1) + 1, dtype=torch.float64)
-    weights = LAG_FUNCTIONS[name](lags / length, omega * lags)
+    weights = LAG_FUNCTIONS[name](lags, lags / length, omega * lags)
     return weights[:longest] / weights[: length - 1].norm()
 
 
