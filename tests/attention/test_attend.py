@@ -342,6 +342,19 @@ def test_no_square_tensor_beyond_2048(backend):
     assert watch.largest <= n * problem_module.LARGEST_BLOCK + 4 * n
 
 
+@pytest.mark.parametrize("kernel", [RoPE(HEAD_DIM), ALiBi(1), Damped(near=500)], ids=str)
+def test_values_of_another_width_stay_on_the_fused_path(kernel):
+    # torch leaves it where q and v differ in width, for N x N weights.
+    n = 4096
+    q, k, v = (x[:1, :1].contiguous() for x in draw(1, 1, 1, n, n, dtype=torch.float32))
+    for values in (v[..., :5], torch.cat([v, v], -1)):
+        with torch.no_grad(), _LargestTensor() as watch:
+            got = attend(q, k, values, kernel)
+        assert watch.largest <= n * problem_module.LARGEST_BLOCK + 4 * n
+        want = attend(q, k, values, kernel, backend="eager")
+        torch.testing.assert_close(got, want.detach(), rtol=0, atol=1e-5)
+
+
 def test_plans_say_what_will_run():
     q, k, v = draw(queries=64, keys=64, dtype=torch.float32)
     fused = attend_plan(q, k, v, RoPE(HEAD_DIM))

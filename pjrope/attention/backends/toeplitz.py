@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import pad
 
 from ...conventions import wide
 from ..problem import Problem
 from .blocks import first
+from .fused import fused_attention
 
 FORWARD_ROWS = 256  # longer blocks compute more of the hidden corner, shorter ones start more calls
 PIECE = 4096  # lags whose bias is computed at once
@@ -123,7 +124,7 @@ class _Attention(torch.autograd.Function):
         view = w.detach()  # a mask that wants a gradient would not be read by a fused kernel
         for start, stop, keys in problem.blocks(None if problem.masked else FORWARD_ROWS):
             bias, empty = _bias_rows(view, problem, start, stop, keys)
-            rows = scaled_dot_product_attention(
+            rows = fused_attention(
                 q[:, :, start:stop].flip(2),
                 k[:, :, :keys],
                 v[:, :, :keys],
