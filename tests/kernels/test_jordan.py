@@ -297,8 +297,8 @@ def closed_form_row(kernel, q, k):
     return scores / math.sqrt(q.shape[-1])
 
 
-# Largest error of an output, whose values have unit variance; scores have an rms of 1 or more.
-BOUNDS = {torch.float32: 2e-5, torch.bfloat16: 3e-2}
+# Largest error of the output over its largest channel, of the full pass and of decoding.
+BOUNDS = {torch.float32: 2e-4, torch.bfloat16: 3e-2}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -314,9 +314,14 @@ def test_the_last_row_of_a_long_sequence_equals_the_closed_form(order, dtype):
         assert kernel.reach(dtype) < FAR / 2  # one origin does not serve them all
         got = attend(q[:, :, -1:], k, v, kernel, **last)
         assert "an origin per block" in attend_plan(q[:, :, -1:], k, v, kernel, **last).reason
+        cache = KVCache(kernel=kernel)
+        cache.append(k, v, torch.arange(FAR))
+        step = attend_cached(q[:, :, -1:], cache, q_pos=last["q_pos"])
+    assert cache.mode == "paged"
     # A softmax over so many keys averages values away: compare what is left, relative to its size.
-    error = (got[0, 0, 0].double() - want).abs().max() / want.abs().max()
-    assert float(error) < BOUNDS[dtype], float(error)
+    for row in (got, step):
+        error = (row[0, 0, 0].double() - want).abs().max() / want.abs().max()
+        assert float(error) < BOUNDS[dtype], float(error)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
