@@ -124,15 +124,17 @@ class JordanAction(PositionKernel, register=False):
             return super().reach(number)
         tokens = math.inf
         if self.gamma_raw is not None:
-            tokens = GROWTH[number] / max(self._largest(self.gamma), 1e-30)
+            tokens = GROWTH[number] / max(self._largest_gamma(), 1e-30)
         if self.eta is not None and self.form in ("scaled", "exact"):
             power = self.order - 1
             most = (SHEAR[number] * math.factorial(power)) ** (1 / power)
-            tokens = min(tokens, most / max(self._largest(self.eta.abs()), 1e-30))
+            tokens = min(tokens, most / max(_largest(self.eta.abs()) * self.per_token, 1e-30))
         return tokens
 
-    def _largest(self, rates: Tensor) -> float:
-        return 0.0 if rates.is_meta else float(rates.detach().max()) * self.per_token
+    def _largest_gamma(self) -> float:
+        """Damping of the steepest block, per token; in Python's floats, as decoding asks often."""
+        raw = _largest(self.gamma_raw)
+        return (max(raw, 0.0) + math.log1p(math.exp(-abs(raw)))) * self.per_token
 
     # The action -----------------------------------------------------------------------------
 
@@ -199,7 +201,7 @@ class JordanAction(PositionKernel, register=False):
         if most > LARGEST_EXPONENT[number]:
             raise ValueError(
                 f"positions from {int(pos.min())} to {int(pos.max())} with gamma up to "
-                f"{self._largest(self.gamma):.3g} per token need e^{most:.0f}, beyond {number}: "
+                f"{self._largest_gamma():.3g} per token need e^{most:.0f}, beyond {number}: "
                 "rotate about a nearer origin, as attend() does for relative forms, or use less "
                 "damping"
             )
@@ -242,6 +244,10 @@ class JordanAction(PositionKernel, register=False):
             right = k_slots[..., s:, :].flatten(-3).repeat_interleave(groups, dim=1)
             total = total + power * (left @ right.transpose(-1, -2))
         return total
+
+
+def _largest(rates: Tensor) -> float:
+    return 0.0 if rates.is_meta else float(rates.detach().max())
 
 
 def toeplitz_product(slots: Tensor, powers: list[Tensor], *, key: bool) -> Tensor:
