@@ -93,10 +93,8 @@ TABLE: list[Row] = [
         "coordinates.bounded_shear",
         "(n,)",
     ),
-    Row("$\\eta = \\operatorname{asinh}(d/L)$", "rapidity", "none", "coordinates.rapidity", "(n,)"),
-    Row(
-        "$\\phi = L\\,\\eta$", "light-cone phase coordinate", "tokens", "coordinates.phase", "(n,)"
-    ),
+    Row("$y = \\operatorname{asinh}(d/L)$", "rapidity", "none", "coordinates.rapidity", "(n,)"),
+    Row("$\\phi = L\\,y$", "light-cone phase coordinate", "tokens", "coordinates.phase", "(n,)"),
     Row(
         "$\\beta = d/\\sqrt{d^2+L^2}$", "velocity, below 1", "none", "coordinates.velocity", "(n,)"
     ),
@@ -106,6 +104,21 @@ TABLE: list[Row] = [
         "nats",
         "zeta_re, zeta_im",
         "(H, R+1)",
+    ),
+    Row("$m$", "order of a Jordan block: its complex channels", "count", "order", "scalar"),
+    Row(
+        "$\\gamma$",
+        "damping rate, $e^{-\\gamma d}$; $\\gamma = c/L$",
+        "per token",
+        "gamma",
+        "(H_k, blocks)",
+    ),
+    Row(
+        "$\\eta$",
+        "shear of a Jordan block: $(\\eta d)^r/r!$ couples slots $r$ apart",
+        "per token; none for the scaled form",
+        "eta",
+        "(H_k, blocks)",
     ),
     Row("$c$", "damping, $e^{-c\\,d/L}$", "none", "damping", "(H,)"),
     Row("$m_h$", "ALiBi slope, $-m_h d$", "nats per token", "slopes", "(H,)"),

@@ -56,7 +56,7 @@ def bounded_shear(lags: Tensor, length: float) -> Tensor:
 
 
 def rapidity(lags: Tensor, length: float) -> Tensor:
-    """Rapidity ``eta = asinh(d / L)``.
+    """Rapidity ``y = asinh(d / L)``.
 
     Args:
         lags: any shape, tokens.
@@ -84,7 +84,7 @@ def phase(lags: Tensor, length: float) -> Tensor:
 
 
 def velocity(lags: Tensor, length: float) -> Tensor:
-    """Velocity ``beta = d / sqrt(d^2 + L^2) = tanh(eta)``.
+    """Velocity ``beta = d / sqrt(d^2 + L^2) = tanh(y)``.
 
     Args:
         lags: any shape, tokens.
