@@ -1,6 +1,7 @@
 """Figures with sliders: in a kernel, on a static page, on paper."""
 
 from .figure import Choice, InteractiveFigure, Slider
+from .language import SHEARS, linear_reader, reader_accuracy, reader_curves
 from .order import SCHEMES, lag_score_rows, lag_scores
 from .rope import EXTENSIONS, rope_score_curves, rope_scores
 from .speed import fold_error, fold_error_curves, fold_errors
@@ -11,11 +12,15 @@ __all__ = [
     "Slider",
     "EXTENSIONS",
     "SCHEMES",
+    "SHEARS",
     "fold_error",
     "fold_error_curves",
     "fold_errors",
     "lag_score_rows",
     "lag_scores",
+    "linear_reader",
+    "reader_accuracy",
+    "reader_curves",
     "rope_score_curves",
     "rope_scores",
 ]
