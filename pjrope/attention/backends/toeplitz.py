@@ -20,7 +20,10 @@ from ..problem import Problem
 from .blocks import first
 from .fused import fused_attention
 
-FORWARD_ROWS = 256  # longer blocks compute more of the hidden corner, shorter ones start more calls
+# Longer blocks compute more of the hidden corner, shorter ones start more calls. From 768 rows on
+# torch's CPU kernel reads keys for four times as many queries at once, which pays in long sequences.
+FORWARD_ROWS, LONG_ROWS = 256, 1024
+LONG = 16384  # keys
 PIECE = 4096  # lags whose bias is computed at once
 BACKWARD_ROWS = 128  # of one head at a time: two such blocks of logits then fit the cache
 
@@ -115,6 +118,13 @@ def _bias_rows(
     return bias.masked_fill(empty & key_0, 0.0), empty
 
 
+def _forward_rows(problem: Problem) -> int | None:
+    """Rows of a block; None, as many as its logits allow, where a mask is stored."""
+    if problem.masked:
+        return None
+    return LONG_ROWS if problem.keys >= LONG else FORWARD_ROWS
+
+
 class _Attention(torch.autograd.Function):
     """softmax(scale q.k + bias) v with the bias given as a mirrored table."""
 
@@ -122,7 +132,7 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, w: Tensor, problem: Problem) -> Tensor:
         out = q.new_empty(*q.shape[:3], v.shape[3])
         view = w.detach()  # a mask that wants a gradient would not be read by a fused kernel
-        for start, stop, keys in problem.blocks(None if problem.masked else FORWARD_ROWS):
+        for start, stop, keys in problem.blocks(_forward_rows(problem)):
             bias, empty = _bias_rows(view, problem, start, stop, keys)
             rows = fused_attention(
                 q[:, :, start:stop].flip(2),
