@@ -2,6 +2,8 @@
 
 Grid ``baselines``: no position, RoPE, RoPE stretched by dynamic NTK scaling, ALiBi, RoPE with
 ALiBi, and learned affine recency, trained at one length and scored far beyond it on the same bytes.
+
+Grid ``long``: four of them, trained alike, read at 128 times their training length as well.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..data import Corpus, evaluation_windows, load_or_stand_in
+from ..data.batches import EvaluationWindows
 from ..kernels import Affine, ALiBi, NoPE, PositionKernel, RoPE
 from ..models import Decoder, DecoderConfig
 from ..positions import NTK
@@ -24,6 +27,7 @@ TRAININGS: tuple[tuple[str, ...], ...] = (
     ("rope_alibi",),
     ("affine",),
 )
+LONG_TRAININGS = (("none",), ("rope",), ("alibi",), ("rope_alibi",))
 
 
 def make_kernel(method: str, head_dim: int, heads: int, length: int) -> PositionKernel:
@@ -73,8 +77,8 @@ def _card(corpus: Corpus) -> list[dict[str, Any]]:
     return [{"name": corpus.name, "sha256": corpus.sha256, "stand_in": corpus.stand_in}]
 
 
-def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
-    return [Cell({"method": list(m), "seed": seed}) for seed in seeds for m in TRAININGS]
+def _grid(trainings: Sequence[Sequence[str]], seeds: Sequence[int]) -> list[Cell]:
+    return [Cell({"method": list(m), "seed": seed}) for seed in seeds for m in trainings]
 
 
 def _slopes(model: Decoder) -> list[list[float]] | None:
@@ -85,24 +89,45 @@ def _slopes(model: Decoder) -> list[list[float]] | None:
     return [kernel.slope.detach().tolist() for kernel in kernels]
 
 
-def _run_cell(cell: Cell, context: CellContext) -> CellResult:
-    settings, methods = context.settings, cell.key["method"]
-    corpus = _corpus(context.preset)
-    windows = evaluation_windows(
-        corpus.validation,
-        segments=settings["segments"],
-        scored=settings["scored"],
-        longest=max(settings["lengths"]),
-    )
-    model = make_model(methods[0], settings, corpus.vocab_size, cell.seed).to(context.device)
+def _trained(method: str, seed: int, context: CellContext, corpus: Corpus) -> tuple[Decoder, float]:
+    """The model of a method after its training, and the last training loss."""
+    settings = context.settings
+    model = make_model(method, settings, corpus.vocab_size, seed).to(context.device)
     training = train(
         model,
         corpus.train,
         TrainConfig(length=settings["length"], **settings["training"]),
-        seed=cell.seed,
+        seed=seed,
         out=context.workdir,
         progress=context.progress,
     )
+    return model, training.rows[-1]["loss"]
+
+
+def _windows(corpus: Corpus, chosen: Mapping[str, Any]) -> EvaluationWindows:
+    return evaluation_windows(
+        corpus.validation,
+        segments=chosen["segments"],
+        scored=chosen["scored"],
+        longest=max(chosen["lengths"]),
+    )
+
+
+def _run_cell(
+    cell: Cell, context: CellContext, parts: Mapping[str, Mapping[str, Any]] | None = None
+) -> CellResult:
+    """Train once, read by every method of the cell.
+
+    Args:
+        cell: its "method" lists the methods.
+        context: its settings hold the model, the training and, without ``parts``, what is scored.
+        parts: name → lengths, segments and scored bytes; the name becomes the row's "windows".
+    """
+    settings, methods = context.settings, cell.key["method"]
+    corpus = _corpus(context.preset)
+    scored = [({"windows": n}, p) for n, p in parts.items()] if parts else [({}, settings)]
+    windows = [_windows(corpus, part) for _, part in scored]
+    model, train_loss = _trained(methods[0], cell.seed, context, corpus)
     rows = []
     for method in methods:
         reader = make_model(method, settings, corpus.vocab_size, cell.seed).to(context.device)
@@ -110,15 +135,21 @@ def _run_cell(cell: Cell, context: CellContext) -> CellResult:
         constant = {
             "method": method,
             "seed": cell.seed,
-            "train_loss": training.rows[-1]["loss"],
+            "train_loss": train_loss,
             "slopes": _slopes(reader),
         }
-        rows += [constant | row for row in evaluate(reader, windows, lengths=settings["lengths"])]
+        for (name, part), cut in zip(scored, windows, strict=True):
+            found = evaluate(reader, cut, lengths=part["lengths"])
+            rows += [constant | name | row for row in found]
     return CellResult(rows, data=_card(corpus))
 
 
-def _table(title: str, value: str) -> Table:
-    return Table(title, value=value, columns="length", smallest_effect=0.01)
+def _run_long_cell(cell: Cell, context: CellContext) -> CellResult:
+    return _run_cell(cell, context, {"many": context.settings, "far": context.settings["far"]})
+
+
+def _table(title: str, value: str, **where: str) -> Table:
+    return Table(title, value=value, columns="length", where=where, smallest_effect=0.01)
 
 
 def _full_settings(length: int, lengths: list[int]) -> dict[str, Any]:
@@ -136,6 +167,18 @@ def _full_settings(length: int, lengths: list[int]) -> dict[str, Any]:
     }
 
 
+_SMOKE = {
+    "corpus": "toy_language",
+    "width": 32,
+    "layers": 1,
+    "heads": 2,
+    "length": 64,
+    "lengths": [64, 128, 256, 512],
+    "segments": 16,
+    "scored": 128,
+    "training": {"steps": 240, "batch": 8, "lr": 1e-2, "warmup": 10, "final_lr": 0.1},
+}
+
 BASELINES = Experiment(
     name="byte_lm/baselines",
     question=(
@@ -147,17 +190,7 @@ BASELINES = Experiment(
         "smoke": Preset(
             "smoke",
             seeds=(0,),
-            settings={
-                "corpus": "toy_language",
-                "width": 32,
-                "layers": 1,
-                "heads": 2,
-                "length": 64,
-                "lengths": [64, 128, 256, 512],
-                "segments": 16,
-                "scored": 128,
-                "training": {"steps": 240, "batch": 8, "lr": 1e-2, "warmup": 10, "final_lr": 0.1},
-            },
+            settings=_SMOKE,
             cost="4 core-seconds",
         ),
         "book": Preset(
@@ -173,12 +206,43 @@ BASELINES = Experiment(
             cost="not run yet; a night on two cores or a GPU",
         ),
     },
-    cells=_cells,
+    cells=lambda preset, seeds: _grid(TRAININGS, seeds),
     run_cell=_run_cell,
     baseline="rope",
     tables=(
         _table("Loss at the end of the context, nats per byte", "loss"),
         Table("Loss over all positions, nats per byte", value="loss_all", columns="length"),
+    ),
+    data=lambda preset: _card(_corpus(preset)),
+)
+
+LONG = Experiment(
+    name="byte_lm/long",
+    question=(
+        "Does a position method that holds at 32 times its training length still hold at 128 times?"
+    ),
+    claims=("P-L3", "P-L4"),
+    presets={
+        "smoke": Preset(
+            "smoke",
+            seeds=(0,),
+            settings=_SMOKE | {"far": {"lengths": [64, 512, 2048], "segments": 2, "scored": 256}},
+            cost="5 core-seconds",
+        ),
+        "book": Preset(
+            "book",
+            seeds=(0, 1, 2),
+            settings=_full_settings(256, [256, 512, 1024, 2048, 4096, 8192])
+            | {"far": {"lengths": [256, 8192, 32768], "segments": 2, "scored": 4096}},
+            cost="about 45 core-minutes",
+        ),
+    },
+    cells=lambda preset, seeds: _grid(LONG_TRAININGS, seeds),
+    run_cell=_run_long_cell,
+    baseline="rope",
+    tables=(
+        _table("Loss at the end of the context, nats per byte", "loss", windows="many"),
+        _table("The same on fewer, longer segments with room before them", "loss", windows="far"),
     ),
     data=lambda preset: _card(_corpus(preset)),
 )

@@ -10,6 +10,7 @@ __all__ = ["get", "names", "register", "where"]
 
 _PLACES = {
     "byte_lm/baselines": "pjrope.experiments.byte_lm:BASELINES",
+    "byte_lm/long": "pjrope.experiments.byte_lm:LONG",
     "jet_probes": "pjrope.experiments.jet_probes:EXPERIMENT",
     "kernel_probes": "pjrope.experiments.kernel_probes:EXPERIMENT",
     "order_toy": "pjrope.experiments.order_toy:EXPERIMENT",
