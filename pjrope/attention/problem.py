@@ -118,9 +118,12 @@ class Problem:
             largest: rows of a block that stores no logits; default as many as :attr:`block` says.
         """
         size = self.block if largest is None else largest
-        if self.local or self.kernel.scored:  # a block must lie within reach of its first query
+        near = self.local or self.kernel.scored  # each block about its first query
+        if near:
             size = max(1, int(min(size, self.kernel.reach(self.q.dtype))))
-        if self.queries <= size:  # apart, so that torch.compile need not fix the length
+        if near and not self.plain:
+            ends = self._within_reach(size)
+        elif self.queries <= size:  # apart, so that torch.compile need not fix the length
             ends = [(0, self.queries)]
         else:
             starts = range(0, self.queries, size)
@@ -129,6 +132,18 @@ class Problem:
             (start, stop, max(1, visible_keys(stop - 1, self.queries, self.keys, self.causal)))
             for start, stop in ends
         ]
+
+    def _within_reach(self, size: int) -> list[tuple[int, int]]:
+        """Blocks of queries whose positions lie within the kernel's reach of their first one."""
+        reach = self.kernel.reach(self.q.dtype)
+        rows = self.q_pos.view(-1, self.queries).T.tolist()
+        ends, start = [], 0
+        for n, row in enumerate(rows):
+            jumped = any(abs(a - b) > reach for a, b in zip(row, rows[start], strict=True))
+            if jumped or n - start == size:
+                ends.append((start, n))
+                start = n
+        return [*ends, (start, self.queries)]
 
     def prepare(self) -> None:
         """Compute what blocks share, before any block: none may own it when it is recomputed."""
@@ -145,18 +160,33 @@ class Problem:
         q_pos, k_pos = self.q_pos[..., start:stop], self.k_pos[..., :keys]
         origin = q_pos[..., :1]
         return self.kernel.rotate(
-            self.q[:, :, start:stop], self.k[:, :, :keys], q_pos - origin, k_pos - origin
+            self.q[:, :, start:stop],
+            self.k[:, :, :keys],
+            q_pos - origin,
+            self._hidden_to_origin(k_pos - origin, start, stop, keys),
         )
+
+    def _hidden_to_origin(self, k_pos: Tensor, start: int, stop: int, keys: int) -> Tensor:
+        """Shifted positions where keys of other documents stand at 0: out there they could overflow.
+
+        Exact: no query of the block sees those keys.
+        """
+        kept = self.kept_beside(start, stop, keys)
+        if kept is None:
+            return k_pos
+        seen = kept.any(-2)
+        return torch.where(seen.any(1) if seen.ndim == 3 else seen, k_pos, 0)
 
     def logits(self, start: int, stop: int, keys: int) -> Tensor:
         """Scaled scores of a block without bias, ``(B, H, rows, keys)`` in fp32 or better."""
         number = wide(self.q)
         if self.kernel.scored:
+            origin = self.q_pos[..., start : start + 1]
             scores = self.kernel.scores(
                 self.q[:, :, start:stop],
                 self.k[:, :, :keys],
-                self.q_pos[..., start:stop],
-                self.k_pos[..., :keys],
+                self.q_pos[..., start:stop] - origin,
+                self._hidden_to_origin(self.k_pos[..., :keys] - origin, start, stop, keys),
             )
             return scores.to(number) * self.scale
         q, k = self.rotated(start, stop, keys)

@@ -402,6 +402,23 @@ def test_a_steep_kernel_gets_short_blocks(kernel):
     torch.testing.assert_close(got[0, 0, -1].double(), want, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("form", ["scaled", "lag"])
+@pytest.mark.parametrize("backend", ["eager", "auto"])
+def test_packed_documents_far_longer_than_the_reach(form, backend):
+    # The second document starts anew at 0, within one block of the first one's last positions.
+    lengths, gamma = (3000, 40), 1.0 if form == "scaled" else 1 / 16
+    kernel = JordanRoPE(8, 1, 16, form=form, gamma=gamma, eta=0.1).float()
+    positions = torch.cat([torch.arange(n) for n in lengths])
+    ids = torch.repeat_interleave(torch.arange(2), torch.tensor(lengths))[None]
+    q, k, v = (random(1, 1, sum(lengths), 8, seed=s).float() for s in range(3))
+    call = {"q_pos": positions, "k_pos": positions, "segments": (ids, ids), "backend": backend}
+    with torch.no_grad():
+        packed = attend(q, k, v, kernel, **call)
+        for part in (slice(0, lengths[0]), slice(lengths[0], None)):
+            alone = attend(q[:, :, part], k[:, :, part], v[:, :, part], kernel)
+            torch.testing.assert_close(packed[:, :, part], alone, rtol=0, atol=2e-6)
+
+
 # Mixtures --------------------------------------------------------------------------------------
 
 
