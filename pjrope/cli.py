@@ -85,7 +85,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     run.set_defaults(command=_run)
 
     show = commands.add_parser("show", help="print the tables of experiments")
-    show.add_argument("names", nargs="+", metavar="name", help="experiment, as in: pjrope list")
+    show.add_argument("names", nargs="+", metavar="name", help="as in: pjrope list; or bench")
     show.add_argument("--preset", help="default: book, paper or smoke, the first that exists")
     show.add_argument(
         "--out",
@@ -201,7 +201,13 @@ def _show(args: argparse.Namespace) -> int:
     presets = [args.preset] if args.preset else SHOWN_FIRST
     parts = []
     try:
-        for experiment in map(registry.get, args.names):
+        for name in args.names:
+            if name == "bench":
+                from pjrope.bench.command import recorded
+
+                parts.append(recorded(args.preset, args.out))
+                continue
+            experiment = registry.get(name)
             if args.preset:
                 experiment.preset(args.preset)
             source, result = _find(experiment.name, presets, args.out)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..experiments.jsonable import ExperimentError
-from .settings import FULL, QUICK, SECTIONS, Settings, at_lengths, chosen_sections, on_cuda
+from .settings import DEVICES, FULL, QUICK, SECTIONS, Settings, at_lengths, chosen_sections, on_cuda
 
 BAD_INPUT = 2
 
@@ -51,6 +51,33 @@ def run(args: argparse.Namespace) -> int:
     except ExperimentError as error:
         print(f"pjrope bench: {error}", file=sys.stderr)
         return BAD_INPUT
+
+
+def recorded(preset: str | None, out: str | None) -> str:
+    """The committed record as the command printed it when it was made; for `pjrope show bench`.
+
+    Args:
+        preset: "cpu" or "cuda"; default the first that exists.
+        out: None or "record"; a benchmark keeps no results folder.
+
+    Raises:
+        ExperimentError: no such record.
+    """
+    from .. import record
+    from ..experiments.store import load
+    from .report import report
+    from .run import NAME
+
+    if out not in (None, "record"):
+        raise ExperimentError(f"--out {out}: only the record holds benchmarks; drop --out")
+    wanted = [preset] if preset else list(DEVICES)
+    for device in wanted:
+        if (NAME, device) in record.recorded():
+            source = f"the package's record, pjrope/record/{NAME}/{device}.json"
+            return f"{report(load(NAME, device))}\n\nShown: {source}"
+    raise ExperimentError(
+        f"no record of {NAME} ({' or '.join(wanted)}); make one with: pjrope bench --record"
+    )
 
 
 def _settings(args: argparse.Namespace) -> Settings:

@@ -293,6 +293,23 @@ def test_the_command_prints_and_writes(capsys, tmp_path, monkeypatch):
     assert {row["section"] for row in read(file).rows} == {"decode"}
 
 
+def test_show_prints_the_record_as_the_command_did(timed, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "home", lambda: tmp_path)
+    monkeypatch.setattr(record, "in_checkout", lambda: True)
+    assert cli.main(["show", "bench"]) == 2
+    assert (
+        "no record of bench (cpu or cuda); make one with: pjrope bench" in capsys.readouterr().err
+    )
+    run_module.save_record(timed)
+    source = "the package's record, pjrope/record/bench/cpu.json"
+    for words in ([], ["--preset", "cpu"], ["--out", "record"]):
+        assert cli.main(["show", "bench", *words]) == 0
+        assert capsys.readouterr().out == f"{report(timed)}\n\nShown: {source}\n"
+    for words, message in ((["--preset", "cuda"], "(cuda)"), (["--out", "."], "drop --out")):
+        assert cli.main(["show", "bench", *words]) == 2
+        assert message in capsys.readouterr().err
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_the_gpu_sections_run_at_a_tiny_size():
     settings = on_cuda(replace(TINY, lengths=(256,)), chosen_lengths=True)
