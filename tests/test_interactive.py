@@ -1,10 +1,12 @@
 """Interactive figures in Python: controls, the three lives, and the formula behind RoPE's one."""
 
+import io
 import math
 import re
 
 import ipywidgets
 import pytest
+from PIL import Image
 
 from pjrope.interactive import (
     Choice,
@@ -40,6 +42,13 @@ def test_bundle_serves_kernel_page_and_print():
     assert "return {line: [[0, 0], [1, v.a]]};" in data["text/html"]
     assert data["image/png"].startswith("iVBOR")
     assert "application/vnd.jupyter.widget-view+json" in data
+
+
+def test_still_is_a_small_palette_picture_of_the_book_s_resolution():
+    still = Image.open(io.BytesIO(rope_scores().png()))
+    assert still.mode == "P" and still.format == "PNG"
+    assert len(rope_scores().png()) < 25_000
+    assert still.info["dpi"][0] == pytest.approx(110, abs=0.1)
 
 
 def test_page_starts_where_the_kernel_stands():

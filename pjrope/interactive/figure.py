@@ -182,15 +182,22 @@ class InteractiveFigure(widgets.VBox):
         return {name: control.value for name, control in self.controls.items()}
 
     def png(self) -> bytes:
-        """The figure at the present values, as PNG bytes."""
+        """The figure at the present values, as PNG bytes.
+
+        Limits: 64 colours, which a line figure does not notice and which make it four times
+        smaller; a notebook stores it twice.
+        """
         from matplotlib.figure import Figure
+        from PIL import Image  # matplotlib cannot do without it either
 
         with use_style():
             figure = Figure()  # not through pyplot: a notebook would show it a second time
             draw_curves(figure.subplots(), self._curves(**self.values), **self._axes)
             buffer = io.BytesIO()
             figure.savefig(buffer, format="png", dpi=DPI)
-        return buffer.getvalue()
+        small, still = io.BytesIO(), Image.open(buffer).convert("RGB").quantize(64)
+        still.save(small, "png", optimize=True, dpi=(DPI, DPI))
+        return small.getvalue()
 
     def page(self) -> str:
         """HTML of the static life: a still picture that its script replaces by live controls."""
