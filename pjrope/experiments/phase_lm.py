@@ -194,20 +194,20 @@ def claim_k4(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
     said = {m: f"{m} ({gaps[m].summary.text(sign=True)}: {words[m]})" for m in rivals}
     sentences = [f"{head}{mean.text()} of the questions rightly."]
     if beaten:
-        sentences.append(f"It beats {_list(said[m] for m in beaten)}.")
+        sentences.append(f"It beats {listed(said[m] for m in beaten)}.")
     if others := [said[m] for m in rivals if m not in beaten]:
-        sentences.append(f"It does not beat {_list(others)}.")
+        sentences.append(f"It does not beat {listed(others)}.")
     return [*sentences, _k4(set(rivals), set(beaten))]
 
 
 def _k4(rivals: set[str], beaten: set[str]) -> str:
     everything = {*PUBLISHED, *CONTROLS}
     if missing := everything - rivals:
-        return f"Claim J-K4: not decided by this grid, it lacks {_list(sorted(missing))}."
+        return f"Claim J-K4: not decided by this grid, it lacks {listed(sorted(missing))}."
     if beaten == everything:
         return "Claim J-K4: reproduced, against the published baselines and against both controls."
     if beaten >= set(PUBLISHED):
-        left = _list(m for m in CONTROLS if m not in beaten)
+        left = listed(m for m in CONTROLS if m not in beaten)
         return (
             "Claim J-K4: reproduced with a caveat: the published baselines are beaten, but not "
             f"{left}, so the coupling is not shown to be the cause."
@@ -215,7 +215,8 @@ def _k4(rivals: set[str], beaten: set[str]) -> str:
     return "Claim J-K4: not reproduced at this scale."
 
 
-def _list(words: Iterable[str]) -> str:
+def listed(words: Iterable[str]) -> str:
+    """Join words as a sentence does: "a, b and c"."""
     *front, last = list(words)
     return f"{', '.join(front)} and {last}" if front else last
 

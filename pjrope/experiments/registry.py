@@ -12,10 +12,13 @@ _PLACES = {
     "byte_lm/baselines": "pjrope.experiments.byte_lm:BASELINES",
     "byte_lm/long": "pjrope.experiments.byte_lm:LONG",
     "jet_probes": "pjrope.experiments.jet_probes:EXPERIMENT",
+    "jet_lm": "pjrope.experiments.jet_lm:EXPERIMENT",
     "kernel_probes": "pjrope.experiments.kernel_probes:EXPERIMENT",
+    "needle_retrieval": "pjrope.experiments.needle_retrieval:EXPERIMENT",
     "order_toy": "pjrope.experiments.order_toy:EXPERIMENT",
     "phase_lm": "pjrope.experiments.phase_lm:EXPERIMENT",
     "phase_lm/mid": "pjrope.experiments.phase_lm:MID",
+    "signal_regression": "pjrope.experiments.signal_regression:EXPERIMENT",
     "structured_probes": "pjrope.experiments.structured_probes:EXPERIMENT",
 }
 

@@ -27,8 +27,20 @@ from .checkpoints import (
 from .runlog import RunLog
 from .seeding import stream
 
-# Draws a batch: (generator, batch, length) -> inputs and targets (batch, length), -100 not scored.
+# Draws a batch: (generator, batch, length) -> inputs and targets.
 Sampler = Callable[[torch.Generator, int, int], tuple[Tensor, Tensor]]
+# What is minimised: (outputs, targets) -> a number.
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def token_loss(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy, nats per token.
+
+    Args:
+        logits: ``(B, N, vocab)``.
+        targets: ``(B, N)`` int64; -100 is not scored.
+    """
+    return cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
 
 
 @dataclass(frozen=True)
@@ -83,7 +95,7 @@ class TrainResult:
     """What a training left behind.
 
     Attributes:
-        rows: log rows, ``{"step", "loss", "rate"}``, loss in nats per token.
+        rows: log rows, ``{"step", "loss", "rate"}``; loss in nats per token unless another was given.
         seconds: wall time of this attempt.
         resumed_from: step of the checkpoint it started from, 0 if it started fresh.
     """
@@ -159,6 +171,7 @@ def train(
     seed: int,
     out: Path | str | None = None,
     progress: bool = True,
+    loss: Loss = token_loss,
 ) -> TrainResult:
     """Train a model in place, on random windows of a text or on what a sampler draws.
 
@@ -166,20 +179,20 @@ def train(
     and started again in the same folder ends with the same bits as one that was not.
 
     Args:
-        model: tokens ``(B, N)`` to logits ``(B, N, vocab)``.
+        model: inputs to outputs; with ``token_loss`` tokens ``(B, N)`` to logits ``(B, N, vocab)``.
         data: ``(n,)`` integer tokens, each window predicting its next token; or a function
-            ``(generator, batch, length) -> (inputs, targets)``, both ``(batch, length)`` int64,
-            that uses no other randomness. Targets of -100 are not scored.
+            ``(generator, batch, length) -> (inputs, targets)`` that uses no other randomness.
         config: a :class:`TrainConfig`.
         seed: of the data stream.
         out: folder for ``checkpoint.safetensors`` and ``log.jsonl``; None keeps nothing.
         progress: show a bar if it takes longer than five seconds.
+        loss: ``(outputs, targets)`` to the number that is minimised.
 
     Returns:
         a :class:`TrainResult`.
 
     Raises:
-        CheckpointError: the folder holds a run with other settings, data or initial weights.
+        CheckpointError: the folder holds a run with other settings, data, loss or initial weights.
         ValueError: data that are no integer tokens.
         FloatingPointError: the loss is no longer finite.
     """
@@ -195,6 +208,7 @@ def train(
         "start": _fingerprint(*model.state_dict().values()),
         "trained": [name for name, p in model.named_parameters() if p.requires_grad],
         "data": _fingerprint(data) if isinstance(data, Tensor) else None,
+        "loss": getattr(loss, "__qualname__", type(loss).__name__),
     }
     first = 0
     if folder is not None:
@@ -207,10 +221,10 @@ def train(
     ):
         for group in optimizer.param_groups:
             group["lr"] = config.rate(step) * group["factor"]
-        loss = _step(model, data, config, stream(seed, "data", step), optimizer, device)
+        found = _step(model, data, config, stream(seed, "data", step), optimizer, device, loss)
         done = step + 1
         if done % config.log_every == 0 or done == config.steps:
-            value = loss.item()
+            value = found.item()
             if not math.isfinite(value):
                 raise FloatingPointError(
                     f"the loss is {value} at step {done}: lower lr={config.lr}"
@@ -242,6 +256,7 @@ def _step(
     generator: torch.Generator,
     optimizer: torch.optim.Optimizer,
     device: torch.device,
+    loss: Loss = token_loss,
 ) -> Tensor:
     if isinstance(data, Tensor):
         windows = sample_windows(
@@ -250,14 +265,13 @@ def _step(
         inputs, targets = windows[:, :-1], windows[:, 1:]
     else:
         inputs, targets = data(generator, config.batch, config.length)
-    logits = model(inputs.to(device))
-    loss = cross_entropy(logits.flatten(0, 1).float(), targets.to(device).flatten())
+    found = loss(model(inputs.to(device)), targets.to(device))
     optimizer.zero_grad(set_to_none=True)
-    loss.backward()
+    found.backward()
     if config.clip:
         nn.utils.clip_grad_norm_(model.parameters(), config.clip)
     optimizer.step()
-    return loss.detach()
+    return found.detach()
 
 
 def _difference(name: str, old: Any, new: Any) -> str:
