@@ -11,6 +11,7 @@ from .cases import inputs, make_kernel, ours, plain
 from .pairing import Contestant, Run, rows_of
 from .peers import attention_peers, flex_plain, imported
 from .settings import Settings
+from .targets import ROTARY
 
 __all__ = ["backward", "forward", "rotate"]
 
@@ -43,8 +44,8 @@ def _attention(section: str, settings: Settings, *, train: bool) -> Iterator[dic
 
 
 def rotate(settings: Settings) -> Iterator[dict[str, Any]]:
-    """Rows of RoPE on queries and keys, against rotary-embedding-torch."""
-    kernel = make_kernel("rope", settings)
+    """Rows of rotary kernels on queries and keys, against rotary-embedding-torch."""
+    kernels = {name: make_kernel(name, settings) for name in ROTARY if name in settings.kernels}
     for n in settings.lengths:
         q, k, _ = inputs(settings, n, train=False)
         pos = torch.arange(n, device=settings.device)
@@ -55,10 +56,12 @@ def rotate(settings: Settings) -> Iterator[dict[str, Any]]:
             turn = rotary.rotate_queries_or_keys
             return torch.no_grad()(lambda: (turn(q), turn(k)))
 
-        def rope(q: torch.Tensor = q, k: torch.Tensor = k, pos: torch.Tensor = pos) -> Run:
-            return torch.no_grad()(lambda: kernel.rotate(q, k, pos, pos))
+        def ours_alone(
+            name: str, q: torch.Tensor, k: torch.Tensor, pos: torch.Tensor
+        ) -> Contestant:
+            turn = kernels[name].rotate
+            return Contestant(name, lambda: torch.no_grad()(lambda: turn(q, k, pos, pos)))
 
         reference = Contestant("rotary-embedding-torch", peer)
-        yield from rows_of(
-            "rotate", reference, [Contestant("rope", rope)], settings, n=n, batch=settings.batch
-        )
+        contestants = [ours_alone(name, q, k, pos) for name in kernels]
+        yield from rows_of("rotate", reference, contestants, settings, n=n, batch=settings.batch)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from ..attention import attend, attend_plan
-from ..kernels import Affine, ALiBi, NoPE, PJBias, PJInit, PositionKernel, RoPE
+from ..kernels import Affine, ALiBi, JordanRoPE, NoPE, PJBias, PJInit, PositionKernel, RoPE
 from .pairing import Contestant, Run, Skipped
 from .settings import Settings
 
@@ -29,6 +29,7 @@ KERNELS: dict[str, Callable[[Settings], PositionKernel]] = {
     "fj_affine": lambda s: PJBias(s.heads, s.length, sectors=("fj", "affine"), init=LOUD),
     "full": lambda s: PJBias(s.heads, s.length, init=LOUD),
     "rope": lambda s: RoPE(s.head_dim),
+    "jordan": lambda s: JordanRoPE(s.head_dim, s.heads, s.length, eta=0.1),
 }
 
 

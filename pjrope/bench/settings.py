@@ -64,7 +64,7 @@ class Settings:
     training: tuple[tuple[int, int], ...] = ((256, 16), (1024, 4))
     steps: int = 2
     evaluated: tuple[int, ...] = (32768,)
-    kernels: tuple[str, ...] = ("alibi", "affine", "fj_affine", "full", "rope")
+    kernels: tuple[str, ...] = ("alibi", "affine", "fj_affine", "full", "rope", "jordan")
     flex: bool = False
     per_pair: bool = True
     limit_bytes: float = 2e9
@@ -96,7 +96,7 @@ QUICK = Settings(
     training=((1024, 2),),
     steps=1,
     evaluated=(4096,),
-    kernels=("fj_affine", "full", "rope"),
+    kernels=("fj_affine", "full", "rope", "jordan"),
     per_pair=False,
     limit_bytes=5e8,
     budget=0.25,

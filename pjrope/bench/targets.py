@@ -14,7 +14,8 @@ __all__ = ["TARGETS", "Target", "target_of", "verdict"]
 
 BIASES = ("alibi", "affine", "fj_affine", "full")
 FOLDING = ("alibi", "affine", "fj_affine")
-ALL = (*BIASES, "rope")
+ROTARY = ("rope", "jordan")
+ALL = (*BIASES, *ROTARY)
 
 
 @dataclass(frozen=True)
@@ -57,10 +58,11 @@ class Target:
 
 TARGETS = (
     Target("forward", BIASES, 4096, 1.15, 1.00),
-    Target("forward", ("rope",), 8192, 1.20, 1.05),
+    Target("forward", ROTARY, 8192, 1.20, 1.05),
     Target("backward", FOLDING, 1024, 1.35, 1.05),
     Target("backward", ("full",), 1024, 1.60, 1.25),
     Target("rotate", ("rope",), 0, 1.00, 0.30),
+    Target("rotate", ("jordan",), 0, 1.50, 0.30),
     Target("decode", ALL, 32768, 1.10, 0.50),
     Target("memory", ALL, 32768, 1.25, 1.05, PLAIN, "forward"),
     Target("memory", ALL, 32768, 1.00, 0.25, SQUARE),
