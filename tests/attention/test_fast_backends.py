@@ -64,6 +64,7 @@ def refusal(backend, q, k, v, kernel, call):
 def small_blocks(monkeypatch):
     monkeypatch.setattr(problem_module, "LARGEST_BLOCK", 16)
     monkeypatch.setattr(toeplitz, "BACKWARD_ROWS", 8)
+    monkeypatch.setattr(toeplitz, "FORWARD_ROWS", 16)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
@@ -366,3 +367,24 @@ def test_rotations_piece_by_piece_change_nothing(name, queries, monkeypatch):
     got = attend(q, k, wider, kernel, backend="sdpa", **call)
     torch.testing.assert_close(got, torch.cat([whole, whole], dim=-1))
     torch.testing.assert_close(whole, attend(q, k, v, kernel, backend="eager", **call))
+
+
+@torch.no_grad()
+def test_rows_of_a_block_change_nothing_and_grow_with_the_keys(monkeypatch):
+    kernel = kernels()["pj_full"]
+    q, k, v = (torch.randn(1, HEADS, 75, HEAD_DIM, dtype=torch.float64) for _ in range(3))
+    whole = attend(q, k, v, kernel, backend="toeplitz")
+    monkeypatch.setattr(toeplitz, "FORWARD_ROWS", 7)
+    torch.testing.assert_close(attend(q, k, v, kernel, backend="toeplitz"), whole)
+    monkeypatch.setattr(toeplitz, "LONG", 75)
+    monkeypatch.setattr(toeplitz, "LONG_ROWS", 20)
+    shapes = []
+    fused = toeplitz.scaled_dot_product_attention
+
+    def watched(q, *call, **options):
+        shapes.append(q.shape[2])
+        return fused(q, *call, **options)
+
+    monkeypatch.setattr(toeplitz, "scaled_dot_product_attention", watched)
+    torch.testing.assert_close(attend(q, k, v, kernel, backend="toeplitz"), whole)
+    assert shapes == [20, 20, 20, 15]
