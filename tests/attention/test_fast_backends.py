@@ -379,12 +379,12 @@ def test_rows_of_a_block_change_nothing_and_grow_with_the_keys(monkeypatch):
     monkeypatch.setattr(toeplitz, "LONG", 75)
     monkeypatch.setattr(toeplitz, "LONG_ROWS", 20)
     shapes = []
-    fused = toeplitz.scaled_dot_product_attention
+    fused = toeplitz.fused_attention
 
     def watched(q, *call, **options):
         shapes.append(q.shape[2])
         return fused(q, *call, **options)
 
-    monkeypatch.setattr(toeplitz, "scaled_dot_product_attention", watched)
+    monkeypatch.setattr(toeplitz, "fused_attention", watched)
     torch.testing.assert_close(attend(q, k, v, kernel, backend="toeplitz"), whole)
     assert shapes == [20, 20, 20, 15]
