@@ -17,7 +17,8 @@ from torch import Tensor
 from ..kernels import DampedRoPE, JordanRoPE, PositionKernel, RoPE
 from ..positions.frequencies import geometric
 from .compare import paired_difference, summary, verdict
-from .phase_lm import SMALLEST_EFFECT, listed, run_language
+from .phase_claim import SMALLEST_EFFECT, listed
+from .phase_lm import run_language
 from .spec import Cell, CellContext, Experiment, Preset, Table
 from .store import Result, select
 

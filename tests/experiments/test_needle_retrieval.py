@@ -69,9 +69,21 @@ def test_labels_are_balanced_and_majority_counts_values():
     assert majority(tokens, KEYS) == pytest.approx(sum(most) / len(most))
 
 
-def test_worth_tells_chance_and_majority():
-    rows = [{"chance": 0.125, "majority": m} for m in (0.4, 0.5)]
-    assert "0.125" in worth(rows)[0] and "0.450" in worth(rows)[0] and worth([]) == []
+def _rows(accuracy: dict[str, float], seeds: int = 3) -> list[dict]:
+    return [
+        {"method": m, "seed": s, "chance": 0.125, "majority": line, "accuracy": a + 0.001 * s}
+        for m, a in accuracy.items()
+        for s in range(seeds)
+        for line in (0.4, 0.5)
+    ]
+
+
+def test_worth_tells_the_guessing_lines_and_who_passes_them():
+    first, second = worth(_rows({"rope": 0.9, "alibi": 0.46}))
+    assert "0.125" in first and "0.450" in first
+    assert "retrieving: rope." in second
+    assert "No method does better" in worth(_rows({"rope": 0.3, "alibi": 0.46}))[1]
+    assert len(worth(_rows({"rope": 0.9}, seeds=1))) == 1 and worth([]) == []
 
 
 def test_smoke_runs_at_every_distance_that_fits():
