@@ -33,9 +33,10 @@ def product_claim(fits: Fits) -> list[str]:
     rivals = [m for m in columns if left[m] < left[exact]]
     caveat = small != exact or rivals or left[exact] > 0.01
     word = ("reproduced with a caveat" if caveat else "reproduced") if near == far == exact else ""
+    where = "at L and at 8L" if near == far else f"at L and {far} at 8L"
     return [
         f"K1, {word or 'not reproduced'}: of the reference's {len(PAPER)} bases, {near} has the "
-        f"lowest error on x cos ωd at L and {far} at 8L (ridge 1e-4).",
+        f"lowest error on x cos ωd {where} (ridge 1e-4).",
         f"{exact} carries a damping that the target has not: its relative error at 8L is "
         f"{said(left[exact])} (rope {said(left['rope'])}). With the target's damping it is "
         f"{said(left[matched])}, and {said(less[matched])} with ridge 1e-10.",
