@@ -105,7 +105,8 @@ METHODS: dict[str, Method] = {
         lambda d, h, n: JordanRoPE(d, h, n, form="exact"),
     ),
     "scaled": Method(
-        "The exact kernel in units of L, with a damping that starts at e^(-d/L).",
+        "The exact kernel in units of L, with a damping that starts at e^(-d/L); an equal step on "
+        "its shear counts L times less, so that it stays near 0.",
         lambda d, h, n: JordanRoPE(d, h, n, form="scaled"),
     ),
     "lag": Method(
