@@ -57,7 +57,7 @@ class Summary:
         if self.mean is None:
             return f"not finite for {self.missing} of {self.n} seeds"
         number = f".{digits}{FORMS[form]}"
-        shown = f"{self.mean:{'+' if sign else ''}{number}}"
+        shown = f"{self.mean:{'+' if sign else ''}z{number}}"  # z: no minus before zeros
         if self.low is None or self.high is None:
             return f"{shown} ({ONE_SEED})"
         return f"{shown} ± {(self.high - self.low) / 2:{number}}"

@@ -64,6 +64,7 @@ def test_a_summary_by_hand():
 def test_one_seed_has_no_interval_and_a_lost_seed_no_mean():
     assert summary([2.0]) == Summary(2.0, None, None, 1)
     assert summary([2.0]).text() == "2.000 (one seed, no interval)"
+    assert summary([-1e-9, 1e-10, -2e-9]).text(sign=True) == "+0.000 ± 0.000"
     lost = summary([1.0, None, 2.0])
     assert lost.mean is None and lost.text() == "not finite for 1 of 3 seeds"
     with pytest.raises(ExperimentError, match="no values"):
