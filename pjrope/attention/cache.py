@@ -27,14 +27,18 @@ class KVCache:
       are;
     - ``paged``: relative and length-free, but growing with position: rotated about the first
       position of their page of 256; each query is then rotated once per page;
-    - ``raw``: anything else (dynamic NTK, absolute forms): rotated anew at every step.
+    - ``raw``: anything else (dynamic NTK, absolute and scored forms, kernels so steep that a page
+      is too wide for one origin): rotated anew at every step.
+
+    The choice is made at the first token and kept, whatever the parameters do afterwards.
 
     Args:
         max_length: most tokens it may hold, default no limit.
         kernel: the kernel of the layer; :class:`AttentionLayer` sets it when it is missing.
 
     Raises:
-        ValueError: more tokens than ``max_length``, shapes or dtypes that changed, gradients.
+        ValueError: more tokens than ``max_length``, shapes or dtypes that changed, gradients,
+            positions that jump further within a page than the kernel reaches.
 
     Limits: for inference; what is stored is overwritten in place and carries no gradient.
     """
@@ -45,6 +49,7 @@ class KVCache:
         if max_length is not None and max_length < 1:
             raise ValueError(f"max_length is {max_length}, room for at least 1 token is needed")
         self.max_length = max_length
+        self._mode: str | None = None
         self.kernel = kernel
         self.length = 0
         self._k: Tensor | None = None
@@ -54,9 +59,23 @@ class KVCache:
         self._next: int | None = 0  # the position that would run on; None once one did not
 
     @property
+    def kernel(self) -> PositionKernel | None:
+        """The kernel of the layer; another one chooses anew how keys are stored."""
+        return self._kernel
+
+    @kernel.setter
+    def kernel(self, kernel: PositionKernel | None) -> None:
+        self._kernel, self._mode = kernel, None
+
+    @property
     def mode(self) -> str:
         """How keys are stored: "rotated", "paged" or "raw"."""
-        kernel = self.kernel
+        if self._mode is None or self.length == 0:
+            self._mode = self._choose_mode()
+        return self._mode
+
+    def _choose_mode(self) -> str:
+        kernel = self._kernel
         if kernel is None or not kernel.rotates or kernel.scored:
             return "raw"
         claims = kernel.claims
@@ -99,11 +118,13 @@ class KVCache:
                 "make a larger KVCache"
             )
         self._pos = _grown(self._pos, pos, self.length, axis=-1)
-        self._next = self._follow(pos)
         if self.mode != "raw":
-            _, k = self.kernel.rotate(None, k, None, pos - self._origins(self.length, total))
+            shift = pos - self._origins(self.length, total)
+            self._check_reach(shift)
+            _, k = self.kernel.rotate(None, k, None, shift)
         self._k = _grown(self._k, k, self.length, axis=2)
         self._v = _grown(self._v, v, self.length, axis=2)
+        self._next = self._follow(pos)
         self.length = total
 
     def truncate(self, length: int) -> None:
@@ -141,6 +162,18 @@ class KVCache:
                 f"v is {v.dtype} {tuple(v.shape)} at positions {tuple(pos.shape)}, the cache holds "
                 f"{self._v.dtype} {tuple(self.values.shape)} at {tuple(self.positions.shape)}: only "
                 "the number of tokens may change"
+            )
+
+    def _check_reach(self, shift: Tensor) -> None:
+        """Raise where a key would be rotated further from its page's origin than is precise."""
+        if self.mode != "paged" or not shift.numel():
+            return
+        furthest, reach = int(shift.abs().max()), self.kernel.reach(torch.float32)
+        if furthest > reach:
+            raise ValueError(
+                f"positions jump by {furthest} tokens within a page of {PAGE}, and this "
+                f"{type(self.kernel).__name__} reaches {int(reach)} from one origin: let positions "
+                "run on, or call attend() on the whole sequence"
             )
 
     def _follow(self, pos: Tensor) -> int | None:

@@ -26,6 +26,8 @@ def check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:
         raise ValueError(f"{q.shape[1]} query heads are no multiple of {k.shape[1]} key heads")
     if not q.dtype == k.dtype == v.dtype:
         raise ValueError(f"q, k, v have dtypes {q.dtype}, {k.dtype}, {v.dtype}: cast them to one")
+    if not q.dtype.is_floating_point:
+        raise ValueError(f"q, k, v have dtype {q.dtype}: attention needs floating-point numbers")
     if q.shape[2] == 0 or k.shape[2] == 0:
         raise ValueError(
             f"{q.shape[2]} queries and {k.shape[2]} keys: at least one of each is needed"
@@ -97,7 +99,7 @@ def check_keep(keep: Tensor | None, shape: tuple[int, int, int, int]) -> Tensor 
             f"keep has shape {tuple(keep.shape)}, which does not broadcast to (B, H, Q, K) = {shape}: "
             "a (B, K) padding mask needs keep[:, None, None, :]"
         )
-    return keep
+    return keep[None] if keep.ndim == 3 else keep  # (H, Q, K) must not be read as (B, Q, K)
 
 
 def check_segments(

@@ -84,6 +84,16 @@ class Problem:
         return self.far and self.kernel.rotates
 
     @property
+    def number(self) -> torch.dtype:
+        """Number type in which rotated channels meet: that of q, or fp32 where it would not do.
+
+        Channels that grow about an origin which cannot be moved lose their differences in bf16.
+        """
+        claims = self.kernel.claims
+        grown = self.kernel.rotates and not (claims.relative or claims.norm_preserving)
+        return wide(self.q) if grown else self.q.dtype
+
+    @property
     def training(self) -> bool:
         """True if gradients are wanted, of inputs or of the kernel's parameters."""
         wanted = (self.q, self.k, self.v, *self.kernel.parameters())
@@ -96,9 +106,15 @@ class Problem:
 
     @property
     def block(self) -> int:
-        """Queries per block, so that a block's logits stay within BLOCK_NUMBERS."""
+        """Queries per block: its logits stay within BLOCK_NUMBERS, its positions within reach."""
         rows = BLOCK_NUMBERS // max(1, self.q.shape[0] * self.q.shape[1] * self.keys)
-        return max(16, min(LARGEST_BLOCK, rows))
+        return self._near(max(16, min(LARGEST_BLOCK, rows)))
+
+    def _near(self, rows: int) -> int:
+        """So many rows, or fewer where each block needs an origin and the kernel's reach is short."""
+        if not (self.local or self.kernel.scored):
+            return rows
+        return _rows_within_reach(self.kernel, self.q.dtype, rows)
 
     @property
     def offset(self) -> int | None:
@@ -117,11 +133,8 @@ class Problem:
         Args:
             largest: rows of a block that stores no logits; default as many as :attr:`block` says.
         """
-        size = self.block if largest is None else largest
-        near = self.local or self.kernel.scored  # each block about its first query
-        if near:
-            size = max(1, int(min(size, self.kernel.reach(self.q.dtype))))
-        if near and not self.plain:
+        size = self.block if largest is None else self._near(largest)
+        if (self.local or self.kernel.scored) and not self.plain:
             ends = self._within_reach(size)
         elif self.queries <= size:  # apart, so that torch.compile need not fix the length
             ends = [(0, self.queries)]
@@ -284,7 +297,9 @@ def make_problem(
     check_kernel(kernel, q.shape[1], k.shape[1], q.shape[3])
     check_causal(causal)
     q_pos, k_pos, plain = check_positions(q, k, q_pos, k_pos)
-    q_pos, k_pos, far = _about_middle(kernel, q.dtype, q_pos, k_pos, plain)
+    far = False
+    if kernel.rotates and kernel.claims.relative and not kernel.stays_in_range:
+        q_pos, k_pos, far = _about_middle(kernel, q.dtype, q_pos, k_pos, plain)
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     return Problem(
         q=q,
@@ -302,18 +317,25 @@ def make_problem(
     )
 
 
+# What reads parameters stays outside compiled graphs: a reach fixed at compile time would overflow
+# once training has moved it, and one that is guarded on would compile anew at every step.
+@torch.compiler.disable
+def _rows_within_reach(kernel: PositionKernel, number: torch.dtype, rows: int) -> int:
+    return max(1, int(min(rows, kernel.reach(number))))
+
+
+@torch.compiler.disable
 def _about_middle(
     kernel: PositionKernel, number: torch.dtype, q_pos: Tensor, k_pos: Tensor, plain: bool
 ) -> tuple[Tensor, Tensor, bool]:
-    """Positions counted from the middle of their range where the kernel gains by it.
+    """Positions counted from the middle of their range, for a kernel that grows with position.
 
     Returns:
         q_pos, k_pos, and whether they spread too far for one origin; then they are left alone.
     """
-    if not (kernel.rotates and kernel.claims.relative) or kernel.stays_in_range:
-        return q_pos, k_pos, False
     if plain:
-        low, span = 0, max(q_pos.shape[-1], k_pos.shape[-1])
+        queries, keys = q_pos.shape[-1], k_pos.shape[-1]
+        low, span = min(0, keys - queries), max(queries, keys)
     else:
         low = torch.minimum(q_pos.amin(-1, keepdim=True), k_pos.amin(-1, keepdim=True))
         high = torch.maximum(q_pos.amax(-1, keepdim=True), k_pos.amax(-1, keepdim=True))

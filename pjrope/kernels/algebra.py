@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..conventions import wide
 from .base import Claims, PositionKernel, kernel_from_spec
 
 
@@ -137,7 +138,11 @@ class DirectSum(Composite):
     The first acts on the first ``a.head_dim`` channels, the second on the rest.
 
     Raises:
-        ValueError: a part that does not say how many channels it wants.
+        ValueError: a part that does not say how many channels it wants; ``rotate`` at positions
+            that a relative part does not reach, beside a part that is not relative.
+
+    Limits: beside a part that is not relative, positions are absolute for all: a part that grows
+    with them, such as a scaled Jordan kernel, is then bound to its reach.
     """
 
     def __init__(self, *parts: PositionKernel) -> None:
@@ -166,6 +171,7 @@ class DirectSum(Composite):
         sizes = [part.head_dim for part in self.parts]
         sides: tuple[list[Tensor], list[Tensor]] = ([], [])
         split = [[None] * len(sizes) if x is None else self._split(x, sizes) for x in (q, k)]
+        self._check_reach(q, k, q_pos, k_pos)
         for part, q_part, k_part in zip(self.parts, *split, strict=True):
             for side, turned in zip(sides, part.rotate(q_part, k_part, q_pos, k_pos), strict=True):
                 side.append(turned)
@@ -173,6 +179,22 @@ class DirectSum(Composite):
             None if x is None else torch.cat(_widest(side), dim=-1)
             for x, side in zip((q, k), sides, strict=True)
         )
+
+    def _check_reach(self, *call: Tensor | None) -> None:
+        if self.claims.relative or torch.compiler.is_compiling():
+            return
+        q, k, q_pos, k_pos = call
+        grows = [part for part in self.parts if part.claims.relative and not part.stays_in_range]
+        for part in grows:
+            for x, pos in ((q, q_pos), (k, k_pos)):
+                if x is not None and pos is not None and pos.numel():
+                    furthest, reach = int(pos.abs().max()), part.reach(wide(x))
+                    if furthest > reach:
+                        raise ValueError(
+                            f"position {furthest} beside a part that is not relative, and "
+                            f"{type(part).__name__} reaches {int(reach)}: use relative parts, whose "
+                            "origin attend() can move, or less damping and shear"
+                        )
 
     @staticmethod
     def _split(x: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:

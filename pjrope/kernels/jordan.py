@@ -47,7 +47,8 @@ class JordanAction(PositionKernel, register=False):
     ) -> None:
         check_count("heads", heads)
         check_length(length)
-        if isinstance(head_dim, bool) or head_dim < 2 * order or head_dim % (2 * order):
+        check_count("head_dim", head_dim)
+        if head_dim < 2 * order or head_dim % (2 * order):
             below = max(1, head_dim // (2 * order)) * 2 * order
             raise ValueError(
                 f"head_dim is {head_dim}: a block of order {order} takes {2 * order} channels, so "
@@ -55,9 +56,8 @@ class JordanAction(PositionKernel, register=False):
             )
         blocks = head_dim // (2 * order)
         ladder, listed, trained = _ladder(omega, head_dim, heads, blocks)
-        rates = None if gamma is None else _rates("gamma", gamma, heads, blocks)
-        if rates is None:
-            rates = _rates("gamma", DEFAULT_GAMMA[form], heads, blocks)
+        damping = DEFAULT_GAMMA[form] if gamma is None else gamma
+        rates = _rates("c" if "c" in own else "gamma", damping, heads, blocks)
         shears = (
             torch.zeros(heads, blocks, dtype=torch.float64)
             if eta is None
@@ -66,7 +66,7 @@ class JordanAction(PositionKernel, register=False):
         damped = bool((rates > 0).all())
         if not damped and not bool((rates == 0).all()):
             raise ValueError(
-                f"gamma is {rates.tolist()}: every rate > 0, or gamma=0 for no damping at all"
+                f"damping is {rates.tolist()}: every rate > 0, or one 0 for no damping at all"
             )
         super().__init__(
             head_dim=head_dim, heads=heads, length=length, omega=listed, trained=trained, **own
@@ -120,8 +120,6 @@ class JordanAction(PositionKernel, register=False):
     def reach(self, number: torch.dtype) -> float:
         if self.stays_in_range:
             return math.inf
-        if torch.compiler.is_compiling():  # no reading of parameters inside a graph
-            return super().reach(number)
         tokens = math.inf
         if self.gamma_raw is not None:
             tokens = GROWTH[number] / max(self._largest_gamma(), 1e-30)
@@ -180,7 +178,7 @@ class JordanAction(PositionKernel, register=False):
         if self.gamma_raw is not None:
             rate = self._rows(self.gamma, x.shape[1]) * self.per_token
             exponent = (p if key else -p) * rate
-            self._check_range(exponent, pos, number)
+            self._check_range(exponent, number)
             grown = torch.exp(exponent)
             cos, sin = grown * cos, grown * sin
         cos, sin = cos.to(number)[..., None], sin.to(number)[..., None]
@@ -194,16 +192,17 @@ class JordanAction(PositionKernel, register=False):
             slots = slots.clone()
         return torch.view_as_real(torch.view_as_complex(slots) * torch.complex(cos, sin))
 
-    def _check_range(self, exponent: Tensor, pos: Tensor, number: torch.dtype) -> None:
+    def _check_range(self, exponent: Tensor, number: torch.dtype) -> None:
         if torch.compiler.is_compiling() or exponent.is_meta or not exponent.numel():
             return
-        most = float(exponent.detach().max())
+        most, rate = float(exponent.detach().max()), self._largest_gamma()
         if most > LARGEST_EXPONENT[number]:
             raise ValueError(
-                f"positions from {int(pos.min())} to {int(pos.max())} with gamma up to "
-                f"{self._largest_gamma():.3g} per token need e^{most:.0f}, beyond {number}: "
-                "rotate about a nearer origin, as attend() does for relative forms, or use less "
-                "damping"
+                f"keys about {most / rate:.0f} tokens ahead of the origin, or queries as far behind "
+                f"it, grow by e^{most:.0f} at gamma {rate:.3g} per token, beyond {number}. rotate() "
+                "alone needs positions counted from a nearer origin. In attend() it takes keys far "
+                "ahead of their query: use causal=True with positions that do not fall back, or "
+                "less damping"
             )
 
     def _rows(self, rates: Tensor, heads: int) -> Tensor:
@@ -218,8 +217,13 @@ class JordanAction(PositionKernel, register=False):
         """Keys times ``exp(-eta s N)``, queries times its dual ``exp(eta s N^T)``, s(p) the shear."""
         if self.eta is None:
             return slots
-        s = bounded_shear(pos, self.length) if self.form == "stabilized" else pos * self.per_token
-        s = (s * self._rows(self.eta, slots.shape[1])).to(slots.dtype)[..., None]
+        p = pos.to(phase_dtype(pos.device))
+        s = bounded_shear(pos, self.length) if self.form == "stabilized" else p * self.per_token
+        s = s * self._rows(self.eta, slots.shape[1])
+        if self.gamma_raw is not None:  # where the damping is 0 in this number type, 0 * inf is no
+            faded = self._rows(self.gamma.detach(), slots.shape[1]) * self.per_token * p.abs()
+            s = s.masked_fill(faded > LARGEST_EXPONENT[slots.dtype] + 50, 0.0)
+        s = s.to(slots.dtype)[..., None]
         step = -s if key else s
         powers = [step]
         for n in range(2, self.order):
@@ -273,11 +277,11 @@ def _rates(name: str, value: float | Tensor, heads: int, blocks: int) -> Tensor:
         tensor = tensor.expand(heads, blocks)
     if tensor.shape != (heads, blocks) or not bool(torch.isfinite(tensor).all()):
         raise ValueError(
-            f"{name} has shape {tuple(tensor.shape)} and values up to {float(tensor.abs().max())}: "
-            f"one finite number or ({heads}, {blocks}) of them are needed"
+            f"{name} has shape {tuple(tensor.shape)}: {value}; one finite number or ({heads}, "
+            f"{blocks}) of them are needed"
         )
-    if name == "gamma" and bool((tensor < 0).any()):
-        raise ValueError(f"gamma is {value}: damping is >= 0")
+    if name != "eta" and bool((tensor < 0).any()):
+        raise ValueError(f"{name} is {value}: damping is >= 0")
     return tensor.clone()
 
 
@@ -294,7 +298,11 @@ def _ladder(
         raise ValueError(
             f"omega has shape {tuple(ladder.shape)}, ({blocks},) or ({heads}, {blocks}) is needed"
         )
+    if not bool(torch.isfinite(ladder.detach()).all()):
+        raise ValueError(f"omega is {ladder.tolist()}: finite frequencies are needed")
     trained = isinstance(omega, nn.Parameter)
+    if trained and ladder.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"omega is {ladder.dtype}, which holds no frequency: use fp32 or fp64")
     if ladder.requires_grad and not trained:
         raise ValueError("omega requires a gradient: wrap it, nn.Parameter(omega), to train it")
     name = str(ladder.dtype).removeprefix("torch.") if trained else None
@@ -341,7 +349,8 @@ class JordanRoPE(JordanAction):
         ValueError: an order below 2, a head_dim that does not split into blocks, an unknown form,
             rates of another shape or sign; ``rotate`` at positions where e^{gamma p} overflows.
 
-    Limits: without damping the shear grows like d^(m-1). With gamma = eta = 0 this is RoPE on its
+    Limits: measured at position 131,072 (L = 1024, c = 1, eta = 0.1, orders 2 to 4) a score differs
+    from the closed form by less than 2e-6 of the row's largest in fp32, 1e-2 in bf16. Without damping the shear grows like d^(m-1). With gamma = eta = 0 this is RoPE on its
     ladder. Under ``causal=False`` future keys grow by e^{gamma |d|}.
 
     Reference: Jordan-RoPE paper, sections on exact, scaled and stabilised forms. Chapter: ch-jordan.

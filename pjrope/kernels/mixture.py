@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from ..positions.coordinates import bounded_shear
+from ..positions.coordinates import bounded_shear, linear
 from ._values import check_count, parameter
 from .base import Claims
 from .jordan import SHEAR, JordanAction, _plain, toeplitz_product
@@ -65,6 +65,8 @@ class JordanMixture(JordanAction):
                 f"alpha has shape {tuple(amplitudes.shape)}, order {order} needs one number or "
                 f"({order - 1},)"
             )
+        if not bool(torch.isfinite(amplitudes).all()):
+            raise ValueError(f"alpha is {alpha}: finite amplitudes are needed")
         own = {"order": order, "form": form, "c": _plain(c), "alpha": _plain(alpha)}
         super().__init__(head_dim, heads, length, order, "scaled", omega, c, 0.0, own)
         blocks = head_dim // (2 * order)
@@ -87,10 +89,10 @@ class JordanMixture(JordanAction):
 
     def reach(self, number: torch.dtype) -> float:
         tokens = super().reach(number)
-        if self.absolute or torch.compiler.is_compiling() or self.alpha.is_meta:
+        if self.absolute or self.alpha.is_meta:
             return tokens
         for s, most in enumerate(self.alpha.detach().abs().amax((0, 1)).tolist(), 1):
-            x = (SHEAR[number] * math.factorial(s) / max(most, 1e-30)) ** (1 / s)
+            x = (SHEAR[number] * math.factorial(s) / max(most, 1.0)) ** (1 / s)  # q has bare powers
             tokens = min(tokens, self.length * x)
         return tokens
 
@@ -103,7 +105,7 @@ class JordanMixture(JordanAction):
             return toeplitz_product(slots, _at_minus(jet) if key else _inverse(jet), key=key)
         # d^s/s! = (i - j)^s/s! splits into products of i^t/t! and (-j)^(s-t)/(s-t)!: the query of
         # slot (r, t) carries the former, its key gathers all orders above.
-        x = ((-pos if key else pos) / self.length).to(slots.dtype)[..., None]
+        x = linear(-pos if key else pos, self.length).to(slots.dtype)[..., None]
         z = slots.unbind(-2)
         powers = [x**t / math.factorial(t) for t in range(self.order)]
         if not key:

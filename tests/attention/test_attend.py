@@ -84,7 +84,7 @@ SHAPES = [
 def test_backends_agree_on_outputs_and_all_gradients(name, shape, small_blocks):
     kernel = kernels(shape.get("kv", HEADS))[name].double()
     generator = torch.Generator().manual_seed(9)
-    drawn = int(torch.randint(4, (1,), generator=generator))
+    drawn = (FUSABLE.index(name) + SHAPES.index(shape)) % 4  # every kind of call, each in turn
     options = [
         {"causal": True},
         {"causal": False},

@@ -16,6 +16,7 @@ from pjrope.kernels import (
     JordanMixture,
     JordanRoPE,
     RoPE,
+    direct_sum,
     direct_sum_grid,
     kernel_from_spec,
     reference,
@@ -361,9 +362,7 @@ def test_decoding_equals_the_full_pass_far_out(order):
 def test_rotate_alone_refuses_what_would_overflow():
     kernel = JordanRoPE(8, 1, 16)
     x = random(1, 1, 3, 8).float()
-    with pytest.raises(
-        ValueError, match=r"positions from 0 to 20000 .* rotate about a nearer origin"
-    ):
+    with pytest.raises(ValueError, match=r"keys about 20000 tokens ahead .* a nearer origin"):
         kernel.rotate(None, x, None, torch.tensor([0, 5, 20_000]))
     kernel.rotate(x, None, torch.tensor([0, 5, 20_000]), None)  # queries shrink: no harm
 
@@ -371,7 +370,7 @@ def test_rotate_alone_refuses_what_would_overflow():
 def test_the_stabilized_form_says_where_it_would_overflow():
     kernel = JordanRoPE(8, 1, 1024, form="stabilized", gamma=1e-3)
     x = random(1, 1, 2, 8).float()
-    with pytest.raises(ValueError, match="positions from 0 to 100000"):
+    with pytest.raises(ValueError, match="keys about 100000 tokens ahead"):
         attend(x, x, x, kernel, q_pos=torch.tensor([0, 100_000]), k_pos=torch.tensor([0, 100_000]))
 
 
@@ -417,6 +416,177 @@ def test_packed_documents_far_longer_than_the_reach(form, backend):
         for part in (slice(0, lengths[0]), slice(lengths[0], None)):
             alone = attend(q[:, :, part], k[:, :, part], v[:, :, part], kernel)
             torch.testing.assert_close(packed[:, :, part], alone, rtol=0, atol=2e-6)
+
+
+# Origins, number types, masks ------------------------------------------------------------------
+
+
+def narrow(*shape, dtype, seed=0):
+    return [random(*shape, seed=seed + s).to(dtype) for s in range(3)]
+
+
+def truth(q, k, v, kernel, **call):
+    """Eager attention in fp64 of the same, already rounded, inputs."""
+    wide = kernel_from_spec(kernel.spec).double()
+    return attend(q.double(), k.double(), v.double(), wide, backend="eager", **call)
+
+
+ERRORS = {torch.bfloat16: 4e-2, torch.float16: 5e-3}  # at the edge of what one origin serves
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("order", [2, 3, 4])
+@pytest.mark.parametrize("rates", [{"gamma": 1.0, "eta": 0.5}, {"gamma": 0, "eta": 3.0}])
+def test_narrow_numbers_at_the_edge_of_one_origin(order, dtype, rates):
+    torch.set_default_dtype(torch.float32)
+    kernel = JordanRoPE(4 * order, 1, 64, order=order, **rates)
+    n = int(2 * kernel.reach(dtype))
+    assert 32 <= n < 6000
+    q, k, v = narrow(1, 1, n, 4 * order, dtype=dtype)
+    with torch.no_grad():
+        assert "fused" in attend_plan(q, k, v, kernel).reason
+        assert "an origin" in attend_plan(*(torch.cat([x, x], 2) for x in (q, k, v)), kernel).reason
+        error = float((attend(q, k, v, kernel) - truth(q, k, v, kernel)).abs().max())
+    assert error < ERRORS[dtype], error
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        JordanRoPE(32, 1, 1024, order=4, form="stabilized", eta=0.1),
+        JordanMixture(32, 1, 64, form="absolute", alpha=3.0, c=0.5),
+    ],
+    ids=["stabilized", "absolute"],
+)
+def test_absolute_forms_meet_in_fp32(kernel, dtype):
+    # Their origin cannot be moved: in bf16 the shears of query and key would cancel to noise.
+    kernel = kernel_from_spec(kernel.spec).float()
+    q, k, v = narrow(1, 1, 1000, 32, dtype=dtype)
+    with torch.no_grad():
+        for backend in ("auto", "eager"):
+            got = attend(q, k, v, kernel, backend=backend)
+            assert got.dtype == dtype
+            assert float((got - truth(q, k, v, kernel)).abs().max()) < 2e-2
+
+
+def test_lags_in_fp64_stay_there():
+    torch.set_default_dtype(torch.float32)  # int64 * float would be fp32
+    kernel = JordanRoPE(4, 1, 1000, gamma=0, eta=1.0, omega=[0.0]).double()
+    e = torch.eye(4, dtype=torch.float64)
+    assert pair(kernel, e[0], e[2], 900, 200) == pytest.approx(0.7, abs=1e-14)
+    mixture = JordanMixture(4, 1, 1000, order=2, c=0, alpha=1.0, omega=[0.0]).double()
+    assert pair(mixture, e[0], e[2], 900, 200) == pytest.approx(0.7, abs=1e-14)
+
+
+def test_a_mask_of_heads_is_no_mask_of_rows():
+    kernel = JordanRoPE(8, 2, 4, eta=0.1).float()
+    q, k, v = narrow(2, 2, 500, 8, dtype=torch.float32)
+    keep = torch.rand(2, 500, 500, generator=torch.Generator().manual_seed(1)) > 0.3
+    with torch.no_grad():
+        assert "mask" in attend_plan(q, k, v, kernel, keep=keep).reason
+        for backend in ("eager", "auto"):
+            got = attend(q, k, v, kernel, keep=keep, backend=backend)
+            want = truth(q, k, v, kernel, keep=keep[None])
+            torch.testing.assert_close(got.double(), want, rtol=0, atol=1e-5)
+
+
+def test_more_queries_than_keys_are_counted_from_their_own_middle():
+    kernel = JordanRoPE(8, 1, 1, gamma=0.07, eta=0.0).float()
+    q, k, v = narrow(1, 1, 1000, 8, dtype=torch.float32)
+    got = attend(q, k[:, :, :10], v[:, :, :10], kernel, causal=False)
+    assert bool(torch.isfinite(got).all())
+
+
+def test_far_zeros_are_zeros_at_any_order():
+    kernel = JordanRoPE(12, 1, 16, order=6, form="exact", gamma=0.01, eta=0.1).float()
+    q, k, v = narrow(1, 1, 3, 12, dtype=torch.float32)
+    positions = torch.tensor([0, 2**31 - 1, 2**31])
+    assert bool(torch.isfinite(attend(q, k, v, kernel, q_pos=positions, k_pos=positions)).all())
+
+
+def test_a_mixture_without_amplitudes_still_has_powers_in_its_queries():
+    kernel = JordanMixture(16, 1, 16, c=0, alpha=0.0).float()
+    q, k, v = narrow(1, 1, 2500, 16, dtype=torch.float16)
+    with torch.no_grad():
+        assert bool(torch.isfinite(attend(q, k, v, kernel)).all())
+
+
+def test_a_direct_sum_that_cannot_be_rebased_says_how_far_it_reaches():
+    absolute = JordanRoPE(8, 1, 64, form="stabilized", eta=0.1)
+    kernel = direct_sum(JordanRoPE(8, 1, 64, gamma=0, eta=1.0), absolute).float()
+    q, k, v = narrow(1, 1, 4, 16, dtype=torch.float32)
+    far = torch.arange(4) + 100_000
+    attend(q, k, v, kernel)
+    with pytest.raises(ValueError, match="position 100003 beside a part that is not relative"):
+        attend(q, k, v, kernel, q_pos=far, k_pos=far)
+
+
+def test_a_composite_reaches_as_far_as_its_shortest_part():
+    near, far = JordanRoPE(8, 1, 64, gamma=10.0), JordanRoPE(8, 1, 64, gamma=0.1)
+    for whole in (direct_sum(near, far), direct_sum(far, near, RoPE(8))):
+        assert whole.reach(torch.float32) == near.reach(torch.float32)
+    assert near.reach(torch.float32) < far.reach(torch.float32) < RoPE(8).reach(torch.float32)
+
+
+def varied(key_heads, form="scaled"):
+    """Rates that differ between heads, so that a wrong head shows."""
+    steps = 1 + torch.arange(key_heads * 2).view(key_heads, 2)
+    gamma = 0.4 * steps if form == "scaled" else 0.01 * steps
+    return JordanRoPE(8, key_heads, 16, form=form, gamma=gamma, eta=0.1 * steps).float()
+
+
+@pytest.mark.parametrize("form", ["scaled", "lag"])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_grouped_heads_and_rows_with_their_own_positions(form, rows):
+    kernel, n = varied(2, form), 600
+    q = random(rows, 4, n, 8).float()
+    k, v = (random(rows, 2, n, 8, seed=s).float() for s in (1, 2))
+    positions = torch.arange(n) + torch.tensor([[0], [37]])[:rows]
+    with torch.no_grad():
+        full = attend(q, k, v, kernel, q_pos=positions, k_pos=positions, backend="eager")
+        for row in range(rows):
+            for head in range(4):
+                one = (
+                    x[row : row + 1, h : h + 1]
+                    for x, h in ((q, head), (k, head // 2), (v, head // 2))
+                )
+                rate = {
+                    "gamma": kernel.gamma[head // 2 : head // 2 + 1],
+                    "eta": kernel.eta[head // 2 : head // 2 + 1],
+                }
+                alone = JordanRoPE(8, 1, 16, form=form, **rate).float()
+                want = attend(*one, alone, backend="eager")
+                torch.testing.assert_close(
+                    full[row : row + 1, head : head + 1], want, rtol=0, atol=1e-5
+                )
+        cache = KVCache(kernel=kernel)
+        for part in (slice(0, 300), slice(300, 599), slice(599, n)):
+            cache.append(k[:, :, part], v[:, :, part], positions[:, part])
+        step = attend_cached(q[:, :, -1:], cache, q_pos=positions[:, -1:])
+    assert cache.mode == ("paged" if form == "scaled" else "raw")
+    torch.testing.assert_close(step, full[:, :, -1:], rtol=0, atol=1e-5)
+
+
+def test_a_cache_keeps_its_mode_and_refuses_jumps_out_of_reach():
+    kernel = JordanRoPE(8, 1, 16).float()
+    _, k, v = narrow(1, 1, 40, 8, dtype=torch.float32)
+    cache = KVCache(kernel=kernel)
+    with torch.no_grad():
+        cache.append(k, v, torch.arange(40))
+        kernel.gamma_raw.fill_(10.0)  # now a page would be too wide
+        assert cache.mode == "paged" and KVCache(kernel=kernel).mode == "raw"
+    fresh = KVCache(kernel=JordanRoPE(8, 1, 16).float())
+    with pytest.raises(ValueError, match="positions jump by 5039 tokens within a page"):
+        fresh.append(k, v, torch.arange(40) + 5000 * (torch.arange(40) > 20))
+
+
+def test_a_compiled_call_reaches_as_far_as_an_uncompiled_one():
+    kernel = JordanRoPE(8, 1, 4, gamma=2.0, eta=0.1).float()
+    q, k, v = narrow(1, 1, 600, 8, dtype=torch.float32)
+    with torch.no_grad():
+        got = torch.compile(attend, backend="eager")(q, k, v, kernel)
+        torch.testing.assert_close(got, attend(q, k, v, kernel), rtol=0, atol=1e-5)
 
 
 # Mixtures --------------------------------------------------------------------------------------
@@ -469,8 +639,17 @@ def test_the_papers_mixture_is_no_group():
         (lambda: JordanRoPE(8, 1, 8, gamma=-1.0), "gamma is -1.0: damping is >= 0"),
         (lambda: JordanRoPE(8, 2, 8, eta=[0.1, 0.2]), r"eta has shape \(2,\).*\(2, 2\)"),
         (lambda: JordanRoPE(8, 1, 8, omega=[1.0]), r"omega has shape \(1,\), \(2,\)"),
-        (lambda: JordanRoPE(8, 1, 8, gamma=[[0.0, 1.0]]), "every rate > 0, or gamma=0"),
+        (lambda: JordanRoPE(8, 1, 8, gamma=[[0.0, 1.0]]), "every rate > 0, or one 0"),
         (lambda: DampedRoPE(8, 1, 8, c=0), "c is 0.*use RoPE"),
+        (lambda: DampedRoPE(8, 1, 8, c=-1), "c is -1: damping"),
+        (lambda: JordanRoPE(8.0, 1, 8), "head_dim is 8.0"),
+        (lambda: JordanRoPE(8, 1, 8, eta=torch.zeros(0)), r"eta has shape \(0,\)"),
+        (lambda: JordanRoPE(8, 1, 8, omega=[math.nan, 1.0]), "omega is .nan"),
+        (lambda: JordanMixture(8, 1, 8, alpha=math.inf), "alpha is inf"),
+        (
+            lambda: JordanRoPE(8, 1, 8, omega=nn.Parameter(torch.ones(2, dtype=torch.bfloat16))),
+            "bfloat16, which holds no frequency",
+        ),
         (lambda: JordanMixture(8, 1, 8, form="lag"), "form is 'lag', known are"),
         (lambda: JordanMixture(8, 1, 8, alpha=[0.1]), r"alpha has shape \(1,\).*\(3,\)"),
         (lambda: direct_sum_grid(12, 1, 8), "head_dim is 12.*multiple of 8"),

@@ -108,9 +108,9 @@ def run(problem: Problem) -> Tensor:
         warnings.filterwarnings("error" if cuda else "ignore", message=without_compile)
         try:
             out = attention(
-                q.to(v.dtype),
-                problem.spread(k).to(v.dtype),
-                problem.spread(v),
+                q.to(problem.number),
+                problem.spread(k).to(problem.number),
+                problem.spread(v).to(problem.number),
                 score_mod=reader.score,
                 block_mask=reader.block_mask(problem),
                 scale=problem.scale,

@@ -36,13 +36,13 @@ def _mask(bias: Tensor | None, keep: Tensor | None, number: torch.dtype) -> Tens
 def _step(problem: Problem, start: int, stop: int, keys: int) -> Tensor:
     q, k = problem.rotated(start, stop, keys)
     if _only_causal(problem):
-        q, k, v = (x.to(problem.v.dtype) for x in (q, k, problem.v[:, :, :keys]))
+        q, k, v = (x.to(problem.number) for x in (q, k, problem.v[:, :, :keys]))
         mask = causal_rows(stop - start, keys, q)[None, None].expand(*q.shape[:2], -1, -1)
         k, v = problem.spread(k), problem.spread(v)
         return fused_attention(q.flip(2), k, v, attn_mask=mask, scale=problem.scale).flip(2)
     bias, keep = problem.bias(start, stop, keys), problem.kept(start, stop, keys)
     # A bias of -100 has an error of 0.25 in bf16: with one, everything is done in fp32.
-    number = problem.v.dtype if bias is None else wide(problem.q)
+    number = problem.number if bias is None else wide(problem.q)
     q, k, v = (x.to(number) for x in (q, k, problem.v[:, :, :keys]))
     empty = None
     if keep is not None and (problem.masked or problem.queries > problem.keys):
@@ -75,13 +75,15 @@ def run(problem: Problem) -> Tensor:
 
 
 def _fused(problem: Problem, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return fused_attention(
-        q.to(v.dtype),
-        problem.spread(k).to(v.dtype),
-        problem.spread(v),
+    number = problem.number
+    out = fused_attention(
+        q.to(number),
+        problem.spread(k).to(number),
+        problem.spread(v).to(number),
         is_causal=problem.causal is True,
         scale=problem.scale,
     )
+    return out.to(v.dtype)
 
 
 def _by_head(problem: Problem) -> Tensor:
