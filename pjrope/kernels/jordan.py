@@ -351,7 +351,8 @@ class JordanRoPE(JordanAction):
 
     Limits: measured at position 131,072 (L = 1024, c = 1, eta = 0.1, orders 2 to 4) a score differs
     from the closed form by less than 2e-6 of the row's largest in fp32, 1e-2 in bf16. Without damping the shear grows like d^(m-1). With gamma = eta = 0 this is RoPE on its
-    ladder. Under ``causal=False`` future keys grow by e^{gamma |d|}.
+    ladder. Under ``causal=False`` future keys grow by e^{gamma |d|}. ``torch.compile`` leaves the
+    graph to read gamma and eta, so fullgraph=True refuses the scaled and exact forms.
 
     Reference: Jordan-RoPE paper, sections on exact, scaled and stabilised forms. Chapter: ch-jordan.
     """

@@ -172,7 +172,9 @@ def test_bad_layers_are_refused(make, message):
         make()
 
 
-@pytest.mark.parametrize("name", ["none", "rope", "rope_ntk_dynamic", "alibi", "pj_full", "damped"])
+@pytest.mark.parametrize(
+    "name", ["none", "rope", "rope_ntk_dynamic", "alibi", "pj_full", "jordan_stabilized"]
+)
 def test_compiles_whole(name):
     from torch._dynamo.testing import CompileCounter
 
@@ -183,6 +185,19 @@ def test_compiles_whole(name):
         x = torch.randn(1, HEADS, n, HEAD_DIM)
         torch.testing.assert_close(compiled(x, x, x, kernel), attend(x, x, x, kernel))
     assert counter.frame_count <= 3
+
+
+@pytest.mark.parametrize("name", ["damped", "damped_local", "jordan", "mixture_order4"])
+def test_kernels_that_grow_compile_in_pieces(name):
+    # Their reach is read outside the graph, so that training may move it.
+    torch._dynamo.reset()
+    kernel, compiled = kernels()[name], torch.compile(attend, backend="eager", dynamic=None)
+    for n in (16, 24, 40):
+        x = torch.randn(1, HEADS, n, HEAD_DIM)
+        torch.testing.assert_close(compiled(x, x, x, kernel), attend(x, x, x, kernel))
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(attend, backend="eager", fullgraph=True)(x, x, x, kernel)
 
 
 @torch.no_grad()
