@@ -66,8 +66,10 @@ def jordan_mode_curves(
     phase = torch.cos(omega * lag)
     unit = length if form == "scaled" else UNIT
 
+    def tau(positions: torch.Tensor) -> torch.Tensor:
+        return coordinates.bounded_shear(positions, length)
+
     def score(j: int) -> list[float]:
-        tau = lambda p: coordinates.bounded_shear(p, length)  # noqa: E731
         time = {
             "scaled": lambda: lag,
             "exact": lambda: lag,

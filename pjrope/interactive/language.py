@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -142,8 +143,8 @@ def linear_reader(head_dim: int = 32, length: int = 128, farthest: int = 8) -> I
     Chapter: phase-language.
     """
 
-    def curves(**values: float | str) -> Curves:
-        return reader_curves(**values, head_dim=head_dim, length=length, farthest=farthest)  # type: ignore[arg-type]
+    def curves(**values: Any) -> Curves:
+        return reader_curves(**values, head_dim=head_dim, length=length, farthest=farthest)
 
     ladder = geometric(head_dim)[: head_dim // 4].tolist()
     script = _READER_SCRIPT.replace("LENGTH", str(length)).replace("LADDER", str(ladder))

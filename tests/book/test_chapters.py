@@ -102,7 +102,7 @@ def test_a_private_kernel(tmp_path):
     only(faults(tmp_path, good_cells(), kernel="my-env"), "my-env")
 
 
-@pytest.mark.parametrize("path", ["/home/me/x.py", "/tmp/x", "/Users/me/x", "/work/x/y"])
+@pytest.mark.parametrize("path", ["/home/me/x.py", "/tmp/x", "/Users/me/x", "/mnt/x/y"])
 def test_a_machine_path_in_an_output(tmp_path, path):
     cells = good_cells()
     cells[3]["outputs"][0]["text"] = f"read {path}\n"

@@ -34,7 +34,9 @@ def test_linear_reader(page, setting):
 
 
 def test_raising_the_power_lowers_both_curves(page):
-    shown = lambda: [p.get_attribute("d") for p in page.locator("path.pj-curve").all()]  # noqa: E731
+    def shown():
+        return [p.get_attribute("d") for p in page.locator("path.pj-curve").all()]
+
     before = shown()
     page.locator("input[name=power]").fill("3")
     assert all(a != b for a, b in zip(before, shown(), strict=True))

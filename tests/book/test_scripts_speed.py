@@ -34,7 +34,9 @@ def test_fold_errors(page, setting):
 
 
 def test_moving_the_order_redraws(page):
-    shown = lambda: page.locator("path.pj-curve").first.get_attribute("d")  # noqa: E731
+    def shown():
+        return page.locator("path.pj-curve").first.get_attribute("d")
+
     before = shown()
     page.locator("input[name=order]").fill("0")
     assert shown() != before
