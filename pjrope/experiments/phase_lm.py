@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from ..kernels import PositionKernel
-from ..kernels.jordan import JordanAction
+from ..kernels.jordan_action import JordanAction
 from ..models import Decoder, DecoderConfig
 from ..positions.frequencies import geometric
 from ..training import TrainConfig, stream, train

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from numbers import Integral, Real
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..conventions import phase_dtype
+from ..conventions import as_positions, phase_dtype
 
 
 def check_count(name: str, value: int, least: int = 1) -> int:
@@ -62,3 +64,31 @@ def constant(values: Tensor) -> Tensor:
 def real_lags(lags: Tensor) -> Tensor:
     """|lags| in the phase dtype: biases are even in the lag."""
     return lags.abs().to(phase_dtype(lags.device))
+
+
+def with_trained_omega(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a rotary kernel's spec, its frequencies a parameter again if they trained."""
+    arguments = dict(arguments)
+    if trained := arguments.pop("trained", None):
+        dtype = {"float32": torch.float32, "float64": torch.float64}[trained]
+        arguments["omega"] = nn.Parameter(
+            torch.tensor(arguments["omega"], dtype=dtype, device="cpu")
+        )
+    return arguments
+
+
+def positions_of(x: Tensor, pos: Tensor | None, name: str) -> Tensor:
+    """Integer positions, one per token of ``x``.
+
+    Args:
+        x: ``(B, H, N, D)``.
+        pos: ``(N,)`` or ``(B, N)``.
+        name: of the argument, for the error.
+
+    Raises:
+        ValueError: none given, or another number of them.
+    """
+    if pos is None or pos.shape[-1] != x.shape[-2]:
+        given = "not given" if pos is None else f"of shape {tuple(pos.shape)}"
+        raise ValueError(f"{name} are {given}, {x.shape[-2]} tokens need as many positions")
+    return as_positions(pos, name)

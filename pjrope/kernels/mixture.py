@@ -10,7 +10,7 @@ from torch import Tensor
 from ..positions.coordinates import bounded_shear, linear
 from ._values import check_count, parameter
 from .base import Claims
-from .jordan import SHEAR, JordanAction, _plain, toeplitz_product
+from .jordan_action import SHEAR, JordanAction, plain_rate, toeplitz_product
 
 FORMS = ("relative", "absolute")
 
@@ -67,7 +67,7 @@ class JordanMixture(JordanAction):
             )
         if not bool(torch.isfinite(amplitudes).all()):
             raise ValueError(f"alpha is {alpha}: finite amplitudes are needed")
-        own = {"order": order, "form": form, "c": _plain(c), "alpha": _plain(alpha)}
+        own = {"order": order, "form": form, "c": plain_rate(c), "alpha": plain_rate(alpha)}
         super().__init__(head_dim, heads, length, order, "scaled", omega, c, 0.0, own)
         blocks = head_dim // (2 * order)
         self.absolute = form == "absolute"

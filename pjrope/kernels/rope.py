@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..conventions import LAYOUTS, as_positions, phase_dtype, wide
+from ..conventions import LAYOUTS, phase_dtype, wide
 from ..positions.frequencies import Extension, extension_from_spec, geometric
-from ._values import constant
+from ._values import constant, positions_of, with_trained_omega
 from .base import Claims, PositionKernel
 
 
@@ -106,11 +106,7 @@ class RoPE(PositionKernel):
 
     @classmethod
     def from_arguments(cls, arguments: dict[str, Any]) -> RoPE:
-        arguments = dict(arguments)
-        if trained := arguments.pop("trained", None):
-            dtype = {"float32": torch.float32, "float64": torch.float64}[trained]
-            values = torch.tensor(arguments["omega"], dtype=dtype, device="cpu")
-            arguments["omega"] = nn.Parameter(values)
+        arguments = with_trained_omega(arguments)
         arguments["extension"] = extension_from_spec(arguments.get("extension"))
         return cls(**arguments).to(torch.get_default_device())
 
@@ -149,7 +145,7 @@ class RoPE(PositionKernel):
             None if q is None else q_pos, None if k is None else k_pos
         )
         return tuple(
-            None if x is None else self._turn(x, _checked(x, p, name), omega, temperature)
+            None if x is None else self._turn(x, positions_of(x, p, name), omega, temperature)
             for x, p, name in ((q, q_pos, "q_pos"), (k, k_pos, "k_pos"))
         )
 
@@ -188,11 +184,3 @@ def _reads_as_complex(x: Tensor) -> bool:
         return False
     *others, last = x.stride()
     return last == 1 and x.storage_offset() % 2 == 0 and all(step % 2 == 0 for step in others)
-
-
-def _checked(x: Tensor, pos: Tensor | None, name: str) -> Tensor:
-    """Integer positions, one per token of x."""
-    if pos is None or pos.shape[-1] != x.shape[-2]:
-        given = "not given" if pos is None else f"of shape {tuple(pos.shape)}"
-        raise ValueError(f"{name} are {given}, {x.shape[-2]} tokens need as many positions")
-    return as_positions(pos, name)

@@ -1,0 +1,315 @@
+"""The action of Jordan blocks on channels: what every kernel made of them shares."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from ..conventions import phase_dtype, wide
+from ..positions.coordinates import bounded_shear
+from ..positions.frequencies import geometric
+from ._values import (
+    check_count,
+    check_length,
+    constant,
+    parameter,
+    positions_of,
+    softplus_inverse,
+    with_trained_omega,
+)
+from .base import Claims, PositionKernel
+
+DEFAULT_GAMMA = {"scaled": 1.0, "exact": 1e-4, "stabilized": 1e-4, "lag": 1e-4}
+BASE = 10_000.0
+# One origin serves positions as long as the damping stays below e^GROWTH and the largest entry of
+# the shear below SHEAR: what a product of a grown and a shrunken channel loses in each number type.
+GROWTH = {torch.float16: 4.0, torch.bfloat16: 40.0, torch.float32: 40.0, torch.float64: 100.0}
+SHEAR = {torch.float16: 1.0, torch.bfloat16: 1.0, torch.float32: 64.0, torch.float64: 1e6}
+LARGEST_EXPONENT = {torch.float32: 80.0, torch.float64: 700.0}  # of e^x, before it overflows
+
+
+class JordanAction(PositionKernel, register=False):
+    """Blocks of ``order`` complex channels that share a frequency, a damping and a shear.
+
+    What :class:`JordanRoPE` and :class:`DampedRoPE` have in common; they say what it computes.
+    """
+
+    def __init__(
+        self,
+        head_dim: int,
+        heads: int,
+        length: float,
+        order: int,
+        form: str,
+        omega: Tensor | None,
+        gamma: float | Tensor | None,
+        eta: float | Tensor | None,
+        own: dict[str, Any],
+    ) -> None:
+        check_count("heads", heads)
+        check_length(length)
+        check_count("head_dim", head_dim)
+        if head_dim < 2 * order or head_dim % (2 * order):
+            below = max(1, head_dim // (2 * order)) * 2 * order
+            raise ValueError(
+                f"head_dim is {head_dim}: a block of order {order} takes {2 * order} channels, so "
+                f"use a multiple of {2 * order} such as {below}"
+            )
+        blocks = head_dim // (2 * order)
+        ladder, listed, trained = _ladder(omega, head_dim, heads, blocks)
+        damping = DEFAULT_GAMMA[form] if gamma is None else gamma
+        rates = _rates("c" if "c" in own else "gamma", damping, heads, blocks)
+        shears = (
+            torch.zeros(heads, blocks, dtype=torch.float64)
+            if eta is None
+            else _rates("eta", eta, heads, blocks)
+        )
+        damped = bool((rates > 0).all())
+        if not damped and not bool((rates == 0).all()):
+            raise ValueError(
+                f"damping is {rates.tolist()}: every rate > 0, or one 0 for no damping at all"
+            )
+        super().__init__(
+            head_dim=head_dim, heads=heads, length=length, omega=listed, trained=trained, **own
+        )
+        self.head_dim = head_dim
+        self.rotary_heads, self.length, self.order, self.form = heads, length, order, form
+        self.rotates, self.scored = form != "lag", form == "lag"
+        if isinstance(ladder, nn.Parameter):
+            self.omega = ladder
+        else:
+            self.register_buffer("omega", constant(ladder))
+        sheared = order > 1 and (eta is None or bool((shears != 0).any()))
+        self.gamma_raw = parameter(softplus_inverse(rates)) if damped else None
+        self.eta = parameter(shears) if sheared else None
+
+    @classmethod
+    def from_arguments(cls, arguments: dict[str, Any]) -> PositionKernel:
+        return cls(**with_trained_omega(arguments)).to(torch.get_default_device())
+
+    @property
+    def gamma(self) -> Tensor | None:
+        """``(H, blocks)`` damping in the form's unit, or None."""
+        return None if self.gamma_raw is None else softplus(self.gamma_raw)
+
+    @property
+    def claims(self) -> Claims:
+        plain = self.gamma_raw is None and self.eta is None
+        bent = self.eta is not None and self.form in ("stabilized", "lag")
+        grows = self.eta is not None and self.gamma_raw is None and not bent
+        return Claims(
+            relative=not (bent and self.form == "stabilized"),
+            finite_rank=not bent,
+            bounded=not grows,
+            norm_preserving=plain,
+        )
+
+    @property
+    def in_range(self) -> bool:
+        return self.gamma_raw is None and (self.eta is None or self.form == "stabilized")
+
+    @property
+    def per_token(self) -> float:
+        """What turns a rate of this form into one per token: 1/L for the scaled form, else 1."""
+        return 1 / self.length if self.form == "scaled" else 1.0
+
+    def reach(self, number: torch.dtype) -> float:
+        if self.stays_in_range:
+            return math.inf
+        tokens = math.inf
+        if self.gamma_raw is not None:
+            tokens = GROWTH[number] / max(self._largest_gamma(), 1e-30)
+        if self.eta is not None and self.form in ("scaled", "exact"):
+            power = self.order - 1
+            most = (SHEAR[number] * math.factorial(power)) ** (1 / power)
+            tokens = min(tokens, most / max(_largest(self.eta.abs()) * self.per_token, 1e-30))
+        return tokens
+
+    def _largest_gamma(self) -> float:
+        """Damping of the steepest block, per token; in Python's floats, as decoding asks often."""
+        raw = _largest(self.gamma_raw)
+        return (max(raw, 0.0) + math.log1p(math.exp(-abs(raw)))) * self.per_token
+
+    # The action -----------------------------------------------------------------------------
+
+    def rotate(
+        self,
+        q: Tensor | None,
+        k: Tensor | None,
+        q_pos: Tensor | None = None,
+        k_pos: Tensor | None = None,
+    ) -> tuple[Tensor | None, Tensor | None]:
+        if self.form == "lag":
+            raise ValueError(
+                "the lag form is no action on channels: it has whole scores, which attend() reads"
+            )
+        return (
+            None if q is None else self._acted(q, q_pos, "q_pos", key=False),
+            None if k is None else self._acted(k, k_pos, "k_pos", key=True),
+        )
+
+    def _acted(self, x: Tensor, pos: Tensor | None, name: str, *, key: bool) -> Tensor:
+        pos = self._positions(x, pos, name)
+        out = self._mixed(self._turned(x, pos, key=key), pos, key=key).flatten(-3)
+        return out.to(x.dtype) if self.claims.norm_preserving else out
+
+    def _positions(self, x: Tensor, pos: Tensor | None, name: str) -> Tensor:
+        """Integer positions, one per token, with an axis for heads: ``(1 or B, 1, N, 1)``."""
+        if x.shape[-1] != self.head_dim:
+            raise ValueError(
+                f"{x.shape[-1]} channels, this {type(self).__name__} was made for {self.head_dim}"
+            )
+        pos = positions_of(x, pos, name)
+        return pos[None, None, :, None] if pos.ndim == 1 else pos[:, None, :, None]
+
+    def _turned(self, x: Tensor, pos: Tensor, *, key: bool) -> Tensor:
+        """Slots ``(B, H, N, blocks, order, 2)`` turned by omega p; keys grow, queries shrink."""
+        real, number = phase_dtype(x.device), wide(x)
+        p = pos.to(real)
+        phase = p * self._rows(self.omega, x.shape[1])  # (1 or B, 1 or H, N, blocks)
+        cos, sin = phase.cos(), phase.sin()
+        if self.gamma_raw is not None:
+            rate = self._rows(self.gamma, x.shape[1]) * self.per_token
+            exponent = (p if key else -p) * rate
+            self._check_range(exponent, number)
+            grown = torch.exp(exponent)
+            cos, sin = grown * cos, grown * sin
+        cos, sin = cos.to(number)[..., None], sin.to(number)[..., None]
+        slots = x.to(number).unflatten(-1, (-1, self.order, 2))
+        if torch.compiler.is_compiling():  # inductor has no complex numbers
+            u, v = slots.unbind(-1)
+            return torch.stack([u * cos - v * sin, u * sin + v * cos], dim=-1)
+        if slots.stride(-1) != 1 or any(step % 2 for step in slots.stride()[:-1]):
+            slots = slots.contiguous()
+        if slots.storage_offset() % 2:
+            slots = slots.clone()
+        return torch.view_as_real(torch.view_as_complex(slots) * torch.complex(cos, sin))
+
+    def _check_range(self, exponent: Tensor, number: torch.dtype) -> None:
+        if torch.compiler.is_compiling() or exponent.is_meta or not exponent.numel():
+            return
+        most, rate = float(exponent.detach().max()), self._largest_gamma()
+        if most > LARGEST_EXPONENT[number]:
+            raise ValueError(
+                f"keys about {most / rate:.0f} tokens ahead of the origin, or queries as far behind "
+                f"it, grow by e^{most:.0f} at gamma {rate:.3g} per token, beyond {number}. rotate() "
+                "alone needs positions counted from a nearer origin. In attend() it takes keys far "
+                "ahead of their query: use causal=True with positions that do not fall back, or "
+                "less damping"
+            )
+
+    def _rows(self, rates: Tensor, heads: int) -> Tensor:
+        """Rates in the phase dtype for so many heads: query head h reads row h // groups."""
+        if rates.ndim > 1 and heads != len(rates):
+            if heads % len(rates):
+                raise ValueError(f"{heads} heads, this kernel has rates for {len(rates)} key heads")
+            rates = rates.repeat_interleave(heads // len(rates), dim=0)
+        return rates.to(phase_dtype(rates.device)).unsqueeze(-2)
+
+    def _mixed(self, slots: Tensor, pos: Tensor, *, key: bool) -> Tensor:
+        """Keys times ``exp(-eta s N)``, queries times its dual ``exp(eta s N^T)``, s(p) the shear."""
+        if self.eta is None:
+            return slots
+        p = pos.to(phase_dtype(pos.device))
+        s = bounded_shear(pos, self.length) if self.form == "stabilized" else p * self.per_token
+        s = s * self._rows(self.eta, slots.shape[1])
+        if self.gamma_raw is not None:  # where the damping is 0 in this number type, 0 * inf is no
+            faded = self._rows(self.gamma.detach(), slots.shape[1]) * self.per_token * p.abs()
+            s = s.masked_fill(faded > LARGEST_EXPONENT[slots.dtype] + 50, 0.0)
+        s = s.to(slots.dtype)[..., None]
+        step = -s if key else s
+        powers = [step]
+        for n in range(2, self.order):
+            powers.append(powers[-1] * step / n)
+        return toeplitz_product(slots, powers, key=key)
+
+    def scores(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
+        """``sum_s tau(i-j)^s/s! Q_s . K_s``: one product per power of the bounded lag."""
+        if self.form != "lag":
+            return None
+        groups, origin = q.shape[1] // k.shape[1], q_pos[..., :1]
+        q_slots = self._turned(q, self._positions(q, q_pos - origin, "q_pos"), key=False)
+        k_slots = self._turned(k, self._positions(k, k_pos - origin, "k_pos"), key=True)
+        tau = bounded_shear(q_pos[..., :, None] - k_pos[..., None, :], self.length)
+        tau = (tau if tau.ndim == 2 else tau[:, None]).to(k_slots.dtype)
+        total, power = 0.0, torch.ones_like(tau)
+        for s in range(1 if self.eta is None else self.order):
+            if s:
+                power = power * tau / s
+                q_slots = q_slots * self._rows(self.eta, q.shape[1]).to(tau.dtype)[..., None, None]
+            left = q_slots[..., : self.order - s, :].flatten(-3)
+            right = k_slots[..., s:, :].flatten(-3).repeat_interleave(groups, dim=1)
+            total = total + power * (left @ right.transpose(-1, -2))
+        return total
+
+
+def _largest(rates: Tensor) -> float:
+    return 0.0 if rates.is_meta else float(rates.detach().max())
+
+
+def toeplitz_product(slots: Tensor, powers: list[Tensor], *, key: bool) -> Tensor:
+    """``1 + sum_n powers[n-1] N^n`` on keys, its transpose on queries.
+
+    Args:
+        slots: ``(..., order, 2)``.
+        powers: order - 1 coefficients, broadcastable to ``(..., 2)``.
+        key: N maps slot r+1 into slot r for keys, r into r+1 for queries.
+    """
+    z, out = slots.unbind(-2), []
+    for r, total in enumerate(z):
+        for power, source in zip(powers, z[r + 1 :] if key else z[:r][::-1], strict=False):
+            total = torch.addcmul(total, power, source)
+        out.append(total)
+    return torch.stack(out, dim=-2)
+
+
+def _rates(name: str, value: float | Tensor, heads: int, blocks: int) -> Tensor:
+    """``value`` as ``(heads, blocks)`` fp64, a single number repeated."""
+    tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
+    if tensor.ndim == 0:
+        tensor = tensor.expand(heads, blocks)
+    if tensor.shape != (heads, blocks) or not bool(torch.isfinite(tensor).all()):
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)}: {value}; one finite number or ({heads}, "
+            f"{blocks}) of them are needed"
+        )
+    if name != "eta" and bool((tensor < 0).any()):
+        raise ValueError(f"{name} is {value}: damping is >= 0")
+    return tensor.clone()
+
+
+def _ladder(
+    omega: Tensor | None, head_dim: int, heads: int, blocks: int
+) -> tuple[Tensor, list | None, str | None]:
+    """The frequencies, their spec, and their dtype's name if they train."""
+    if omega is None:
+        return geometric(head_dim, BASE)[:blocks], None, None
+    ladder = omega
+    if not isinstance(ladder, Tensor):
+        ladder = torch.as_tensor(ladder, dtype=torch.float64, device="cpu")
+    if ladder.shape not in ((blocks,), (heads, blocks)):
+        raise ValueError(
+            f"omega has shape {tuple(ladder.shape)}, ({blocks},) or ({heads}, {blocks}) is needed"
+        )
+    if not bool(torch.isfinite(ladder.detach()).all()):
+        raise ValueError(f"omega is {ladder.tolist()}: finite frequencies are needed")
+    trained = isinstance(omega, nn.Parameter)
+    if trained and ladder.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"omega is {ladder.dtype}, which holds no frequency: use fp32 or fp64")
+    if ladder.requires_grad and not trained:
+        raise ValueError("omega requires a gradient: wrap it, nn.Parameter(omega), to train it")
+    name = str(ladder.dtype).removeprefix("torch.") if trained else None
+    return ladder, ladder.detach().tolist(), name
+
+
+def plain_rate(value: float | Tensor | None) -> float | list | None:
+    """A rate as JSON: a number, nested lists of a tensor, or None."""
+    return (
+        value
+        if value is None or isinstance(value, int | float)
+        else torch.as_tensor(value, device="cpu").tolist()
+    )
