@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -27,7 +28,7 @@ class PJInit:
     Attributes:
         gates: "uniform", or a sector whose logit starts at +2 and the others' at -2.
         order: None for uniform orders, or the order whose logit starts at +2.
-        slope: initial affine slope, nats per L tokens.
+        slope: initial affine slope, nats per L tokens; > 0 unless the slope is signed.
         damping: initial Fourier-jet damping c.
         zeta_scale: standard deviation of the initial amplitudes.
         seed: of the initial amplitudes.
@@ -55,13 +56,16 @@ class PJBias(PositionKernel):
         sectors: some of "fj", "affine", "lc".
         omega_cycles: fastest initial frequency, turns per L tokens.
         share_omega: True uses one frequency a head for both jet sectors.
+        signed_slope: True learns the slope s itself, of either sign (``affine_slope``), where False
+            learns ``softplus^-1(s)`` (``raw_affine_slope``). A negative slope prefers far keys.
         init: a :class:`PJInit`.
 
     Raises:
         ValueError: no sector, an unknown one, or an initial choice that is not enabled.
 
     Limits: only products gate x slope and gate x alpha x zeta are identified by the function
-    (gauge freedom), so read gates together with them. The slope cannot change sign.
+    (gauge freedom), so read gates together with them. The slope changes sign only if it is signed,
+    and a negative one grows without bound.
 
     Reference: PJ-RoPE paper, sections on PJ-bias. Chapter: ch-union.
     """
@@ -75,6 +79,7 @@ class PJBias(PositionKernel):
         sectors: tuple[str, ...] = SECTORS,
         omega_cycles: float = 17.0,
         share_omega: bool = True,
+        signed_slope: bool = False,
         init: PJInit | None = None,
     ) -> None:
         init = PJInit() if init is None else init
@@ -83,7 +88,7 @@ class PJBias(PositionKernel):
         check_count("heads", heads)
         check_count("max_order", max_order, least=0)
         check_length(length)
-        self._check_sectors(tuple(sectors), max_order, init)
+        self._check_sectors(tuple(sectors), max_order, signed_slope, init)
         sectors = tuple(s for s in SECTORS if s in sectors)
         super().__init__(
             heads=heads,
@@ -92,10 +97,12 @@ class PJBias(PositionKernel):
             sectors=list(sectors),
             omega_cycles=omega_cycles,
             share_omega=share_omega,
+            signed_slope=signed_slope,
             init=asdict(init),
         )
         self.bias_heads, self.length, self.max_order = heads, length, max_order
         self.sectors, self.share_omega, self.init = sectors, share_omega, init
+        self.signed_slope = signed_slope
         ladder = jets.cycles_ladder(heads, length, omega_cycles)
         if set(sectors) != {"affine"}:
             self.omega = parameter(ladder)
@@ -117,13 +124,17 @@ class PJBias(PositionKernel):
                 softplus_inverse(per_head("damping", init.damping, heads))
             )
         if "affine" in sectors:
-            self.raw_affine_slope = parameter(
-                softplus_inverse(per_head("slope", init.slope, heads))
-            )
+            slope = per_head("slope", init.slope, heads)
+            if signed_slope:
+                self.affine_slope = parameter(slope)
+            else:
+                self.raw_affine_slope = parameter(softplus_inverse(slope))
         self.reset_parameters(torch.Generator().manual_seed(init.seed))
 
     @staticmethod
-    def _check_sectors(sectors: tuple[str, ...], max_order: int, init: PJInit) -> None:
+    def _check_sectors(
+        sectors: tuple[str, ...], max_order: int, signed_slope: bool, init: PJInit
+    ) -> None:
         unknown = [s for s in sectors if s not in SECTORS]
         if unknown or not sectors:
             raise ValueError(f"sectors are {sectors}, at least one of {SECTORS} is needed")
@@ -131,10 +142,14 @@ class PJBias(PositionKernel):
             raise ValueError(f"init.gates is {init.gates!r}, enabled are {('uniform', *sectors)}")
         if init.order is not None and not 0 <= init.order <= max_order:
             raise ValueError(f"init.order is {init.order}, orders run from 0 to {max_order}")
-        numbers = isinstance(init.slope, int | float) and isinstance(init.damping, int | float)
-        if not (numbers and init.slope > 0 and init.damping > 0):
+        for name, value in (("slope", init.slope), ("damping", init.damping)):
+            if not (isinstance(value, int | float) and math.isfinite(value)):
+                raise ValueError(f"init.{name} is {value!r}, one finite number is needed")
+        if init.damping <= 0:
+            raise ValueError(f"init.damping is {init.damping!r}, a number > 0 is needed")
+        if init.slope <= 0 and not signed_slope:
             raise ValueError(
-                f"init.slope is {init.slope!r} and init.damping {init.damping!r}, numbers > 0 are needed"
+                f"init.slope is {init.slope!r}: a number > 0, or any with signed_slope=True"
             )
 
     @staticmethod
@@ -161,6 +176,7 @@ class PJBias(PositionKernel):
     def claims(self) -> Claims:
         return Claims(
             finite_rank="lc" not in self.sectors,
+            bounded=not (self.signed_slope and "affine" in self.sectors),
             identity_at_zero=self.sectors == ("affine",),
         )
 
@@ -172,7 +188,7 @@ class PJBias(PositionKernel):
     def gates(self) -> Tensor:
         """``(H, enabled sectors)``, rows sum to 1, columns as in ``self.sectors``."""
         if len(self.sectors) == 1:
-            anchor = self.raw_affine_slope if self.sectors == ("affine",) else self.omega
+            anchor = self.slope if self.sectors == ("affine",) else self.omega
             return torch.ones_like(anchor)[:, None].detach()
         return self.gate_logits.softmax(-1)
 
@@ -198,7 +214,7 @@ class PJBias(PositionKernel):
     @property
     def slope(self) -> Tensor:
         """``(H,)`` affine slope before its gate, nats per L tokens."""
-        return softplus(self.raw_affine_slope)
+        return self.affine_slope if self.signed_slope else softplus(self.raw_affine_slope)
 
     def sector_components(self, lags: Tensor) -> dict[str, Tensor]:
         """Each enabled sector by order, gates not applied.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import nn
 
@@ -107,6 +109,10 @@ def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
         "pj_two_omegas": PJBias(HEADS, LENGTH, share_omega=False, init=init),
         "pj_fj_affine": PJBias(HEADS, LENGTH, sectors=("fj", "affine"), init=init),
         "pj_affine": PJBias(HEADS, LENGTH, sectors=("affine",), init=init),
+        "pj_signed": PJBias(HEADS, LENGTH, signed_slope=True, init=replace(init, slope=-3.0)),
+        "pj_affine_signed": PJBias(
+            HEADS, LENGTH, sectors=("affine",), signed_slope=True, init=PJInit(slope=-0.5)
+        ),
         "pj_lc": PJBias(HEADS, LENGTH, sectors=("lc",), init=init),
         "rope_alibi": RoPE(HEAD_DIM) + ALiBi(HEADS),
         "jordan_alibi": jordan(eta=0.7) + ALiBi(HEADS),

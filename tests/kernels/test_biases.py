@@ -11,6 +11,7 @@ from pjrope.kernels import (
     RoPE,
     alibi_slopes,
     direct_sum,
+    kernel_from_spec,
     reference,
 )
 from pjrope.kernels.jets import cycles_ladder
@@ -131,6 +132,19 @@ def test_sectors_add_up_and_disabled_ones_are_not_there():
     )
 
 
+@pytest.mark.parametrize("slope", [-3.0, 0.0, 0.5])
+def test_a_signed_slope_starts_anywhere_and_is_itself_the_parameter(slope):
+    kernel = PJBias(2, 64, sectors=("affine",), signed_slope=True, init=PJInit(slope=slope))
+    assert {n: p.tolist() for n, p in kernel.named_parameters()} == {"affine_slope": [slope] * 2}
+    lags = torch.arange(100)
+    want = -slope * lags.double() / 64
+    torch.testing.assert_close(kernel.lag_bias(lags), want.expand(2, -1), rtol=1e-12, atol=0)
+    assert not kernel.claims.bounded
+    assert kernel_from_spec(kernel.spec).spec == kernel.spec
+    kernel.lag_bias(lags).sum().backward()
+    torch.testing.assert_close(kernel.affine_slope.grad, -(lags.sum() / 64.0).expand(2))
+
+
 @pytest.mark.parametrize(
     ("gates", "order", "want_gate", "want_order"),
     [("uniform", None, 1 / 3, 1 / 4), ("affine", 2, 0.9647, 0.948), ("lc", 0, 0.9647, 0.948)],
@@ -179,6 +193,8 @@ def test_zero_amplitudes_still_train():
         lambda: FourierJet(2, 16, zeta_scale=0.5),
         lambda: LightCone(2, 16, zeta_scale=0.5),
         lambda: PJBias(2, 16, init=PJInit(zeta_scale=0.5)),
+        lambda: PJBias(2, 16, share_omega=False, init=PJInit(zeta_scale=0.5)),
+        lambda: PJBias(2, 16, signed_slope=True, init=PJInit(zeta_scale=0.5, slope=-1.0)),
     ],
 )
 def test_gradcheck_of_every_parameter(make):
@@ -235,6 +251,9 @@ def test_sums_are_flat_and_direct_sums_split_channels():
         (lambda: PJBias(2, 16, sectors=("rope",)), "rope"),
         (lambda: PJBias(2, 16, sectors=("fj",), init=PJInit(gates="affine")), "'affine'"),
         (lambda: PJBias(2, 16, init=PJInit(order=3)), "order is 3"),
+        (lambda: PJBias(2, 16, init=PJInit(slope=0.0)), "signed_slope=True"),
+        (lambda: PJBias(2, 16, init=PJInit(damping=0.0)), "damping is 0.0"),
+        (lambda: PJBias(2, 16, signed_slope=True, init=PJInit(slope=float("nan"))), "nan"),
         (lambda: PJBias(2, 16).gate("x"), "'x'"),
     ],
 )
