@@ -13,10 +13,9 @@ from typing import Any
 
 from ..data import Corpus, evaluation_windows, load_or_stand_in
 from ..data.batches import EvaluationWindows
-from ..kernels import Affine, ALiBi, NoPE, PositionKernel, RoPE
 from ..models import Decoder, DecoderConfig
-from ..positions import NTK
 from ..training import TrainConfig, evaluate, train
+from .byte_methods import learned_slopes, make_kernel
 from .spec import Cell, CellContext, CellResult, Experiment, Preset, Table
 
 # Methods that share a training: the first is trained, the others only read its weights anew.
@@ -28,26 +27,6 @@ TRAININGS: tuple[tuple[str, ...], ...] = (
     ("affine",),
 )
 LONG_TRAININGS = (("none",), ("rope",), ("alibi",), ("rope_alibi",))
-
-
-def make_kernel(method: str, head_dim: int, heads: int, length: int) -> PositionKernel:
-    """The position kernel of a method.
-
-    Args:
-        method: one of the names in ``TRAININGS``.
-        head_dim: D.
-        heads: H.
-        length: training length L, tokens.
-    """
-    makers = {
-        "none": NoPE,
-        "rope": lambda: RoPE(head_dim),
-        "rope_ntk": lambda: RoPE(head_dim, extension=NTK(length=length)),
-        "alibi": lambda: ALiBi(heads),
-        "rope_alibi": lambda: RoPE(head_dim) + ALiBi(heads),
-        "affine": lambda: Affine(heads, length),
-    }
-    return makers[method]()
 
 
 def make_model(method: str, settings: Mapping[str, Any], vocab: int, seed: int) -> Decoder:
@@ -69,34 +48,27 @@ def make_model(method: str, settings: Mapping[str, Any], vocab: int, seed: int) 
     return Decoder(config, seed=seed)
 
 
-def _corpus(preset: Preset) -> Corpus:
+def corpus_of(preset: Preset) -> Corpus:
     return load_or_stand_in(preset.settings["corpus"])
 
 
-def _card(corpus: Corpus) -> list[dict[str, Any]]:
+def card_of(corpus: Corpus) -> list[dict[str, Any]]:
     return [{"name": corpus.name, "sha256": corpus.sha256, "stand_in": corpus.stand_in}]
 
 
-def _grid(trainings: Sequence[Sequence[str]], seeds: Sequence[int]) -> list[Cell]:
+def grid(trainings: Sequence[Sequence[str]], seeds: Sequence[int]) -> list[Cell]:
     return [Cell({"method": list(m), "seed": seed}) for seed in seeds for m in trainings]
-
-
-def _slopes(model: Decoder) -> list[list[float]] | None:
-    """Learned affine slopes by layer and head, nats per L tokens; None without such a kernel."""
-    kernels = [block.attention.kernel for block in model.blocks]
-    if not isinstance(kernels[0], Affine):
-        return None
-    return [kernel.slope.detach().tolist() for kernel in kernels]
 
 
 def _trained(method: str, seed: int, context: CellContext, corpus: Corpus) -> tuple[Decoder, float]:
     """The model of a method after its training, and the last training loss."""
     settings = context.settings
+    own = settings.get("own_training", {}).get(method, {})
     model = make_model(method, settings, corpus.vocab_size, seed).to(context.device)
     training = train(
         model,
         corpus.train,
-        TrainConfig(length=settings["length"], **settings["training"]),
+        TrainConfig(length=settings["length"], **{**settings["training"], **own}),
         seed=seed,
         out=context.workdir,
         progress=context.progress,
@@ -113,7 +85,7 @@ def _windows(corpus: Corpus, chosen: Mapping[str, Any]) -> EvaluationWindows:
     )
 
 
-def _run_cell(
+def run_cell(
     cell: Cell, context: CellContext, parts: Mapping[str, Mapping[str, Any]] | None = None
 ) -> CellResult:
     """Train once, read by every method of the cell.
@@ -124,7 +96,7 @@ def _run_cell(
         parts: name → lengths, segments and scored bytes; the name becomes the row's "windows".
     """
     settings, methods = context.settings, cell.key["method"]
-    corpus = _corpus(context.preset)
+    corpus = corpus_of(context.preset)
     scored = [({"windows": n}, p) for n, p in parts.items()] if parts else [({}, settings)]
     windows = [_windows(corpus, part) for _, part in scored]
     model, train_loss = _trained(methods[0], cell.seed, context, corpus)
@@ -136,23 +108,23 @@ def _run_cell(
             "method": method,
             "seed": cell.seed,
             "train_loss": train_loss,
-            "slopes": _slopes(reader),
+            "slopes": learned_slopes(block.attention.kernel for block in reader.blocks),
         }
         for (name, part), cut in zip(scored, windows, strict=True):
             found = evaluate(reader, cut, lengths=part["lengths"])
             rows += [constant | name | row for row in found]
-    return CellResult(rows, data=_card(corpus))
+    return CellResult(rows, data=card_of(corpus))
 
 
 def _run_long_cell(cell: Cell, context: CellContext) -> CellResult:
-    return _run_cell(cell, context, {"many": context.settings, "far": context.settings["far"]})
+    return run_cell(cell, context, {"many": context.settings, "far": context.settings["far"]})
 
 
-def _table(title: str, value: str, **where: str) -> Table:
+def loss_table(title: str, value: str, **where: str) -> Table:
     return Table(title, value=value, columns="length", where=where, smallest_effect=0.01)
 
 
-def _full_settings(length: int, lengths: list[int]) -> dict[str, Any]:
+def full_settings(length: int, lengths: list[int]) -> dict[str, Any]:
     """The byte model of the protocol on Tiny Shakespeare, trained at ``length``."""
     return {
         "corpus": "tiny_shakespeare",
@@ -167,7 +139,7 @@ def _full_settings(length: int, lengths: list[int]) -> dict[str, Any]:
     }
 
 
-_SMOKE = {
+SMOKE = {
     "corpus": "toy_language",
     "width": 32,
     "layers": 1,
@@ -190,30 +162,30 @@ BASELINES = Experiment(
         "smoke": Preset(
             "smoke",
             seeds=(0,),
-            settings=_SMOKE,
+            settings=SMOKE,
             cost="4 core-seconds",
         ),
         "book": Preset(
             "book",
             seeds=(0, 1, 2, 3, 4),
-            settings=_full_settings(256, [256, 512, 1024, 2048, 4096, 8192]),
+            settings=full_settings(256, [256, 512, 1024, 2048, 4096, 8192]),
             cost="about 80 core-minutes",
         ),
         "paper": Preset(
             "paper",
             seeds=(0, 1, 2, 3, 4),
-            settings=_full_settings(1024, [1024, 2048, 4096, 8192, 16384, 32768]),
+            settings=full_settings(1024, [1024, 2048, 4096, 8192, 16384, 32768]),
             cost="not run yet; a night on two cores or a GPU",
         ),
     },
-    cells=lambda preset, seeds: _grid(TRAININGS, seeds),
-    run_cell=_run_cell,
+    cells=lambda preset, seeds: grid(TRAININGS, seeds),
+    run_cell=run_cell,
     baseline="rope",
     tables=(
-        _table("Loss at the end of the context, nats per byte", "loss"),
+        loss_table("Loss at the end of the context, nats per byte", "loss"),
         Table("Loss over all positions, nats per byte", value="loss_all", columns="length"),
     ),
-    data=lambda preset: _card(_corpus(preset)),
+    data=lambda preset: card_of(corpus_of(preset)),
 )
 
 LONG = Experiment(
@@ -226,23 +198,25 @@ LONG = Experiment(
         "smoke": Preset(
             "smoke",
             seeds=(0,),
-            settings=_SMOKE | {"far": {"lengths": [64, 512, 2048], "segments": 2, "scored": 256}},
+            settings=SMOKE | {"far": {"lengths": [64, 512, 2048], "segments": 2, "scored": 256}},
             cost="5 core-seconds",
         ),
         "book": Preset(
             "book",
             seeds=(0, 1, 2),
-            settings=_full_settings(256, [256, 512, 1024, 2048, 4096, 8192])
+            settings=full_settings(256, [256, 512, 1024, 2048, 4096, 8192])
             | {"far": {"lengths": [256, 8192, 32768], "segments": 2, "scored": 4096}},
             cost="about 45 core-minutes",
         ),
     },
-    cells=lambda preset, seeds: _grid(LONG_TRAININGS, seeds),
+    cells=lambda preset, seeds: grid(LONG_TRAININGS, seeds),
     run_cell=_run_long_cell,
     baseline="rope",
     tables=(
-        _table("Loss at the end of the context, nats per byte", "loss", windows="many"),
-        _table("The same on fewer, longer segments with room before them", "loss", windows="far"),
+        loss_table("Loss at the end of the context, nats per byte", "loss", windows="many"),
+        loss_table(
+            "The same on fewer, longer segments with room before them", "loss", windows="far"
+        ),
     ),
-    data=lambda preset: _card(_corpus(preset)),
+    data=lambda preset: card_of(corpus_of(preset)),
 )

@@ -10,6 +10,7 @@ __all__ = ["get", "names", "register", "where"]
 
 _PLACES = {
     "byte_lm/baselines": "pjrope.experiments.byte_lm:BASELINES",
+    "byte_lm/extrapolation": "pjrope.experiments.byte_extrapolation:EXPERIMENT",
     "byte_lm/long": "pjrope.experiments.byte_lm:LONG",
     "jet_probes": "pjrope.experiments.jet_probes:EXPERIMENT",
     "jet_lm": "pjrope.experiments.jet_lm:EXPERIMENT",

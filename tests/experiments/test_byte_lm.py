@@ -6,9 +6,13 @@ import pytest
 import torch
 
 from pjrope.experiments import get, run
-from pjrope.experiments.byte_lm import LONG_TRAININGS, TRAININGS, make_kernel, make_model
+from pjrope.experiments.byte_extrapolation import TRAININGS as EXTRAPOLATION
+from pjrope.experiments.byte_extrapolation import extrapolation_claims
+from pjrope.experiments.byte_lm import LONG_TRAININGS, TRAININGS, make_model
+from pjrope.experiments.byte_methods import make_kernel
 from pjrope.experiments.order_toy import bag_ceiling, needle_batch, order_batch
 from pjrope.kernels import Affine, ALiBi, NoPE, RoPE
+from pjrope.kernels.alibi import alibi_slopes
 from pjrope.positions import NTK
 
 SETTINGS = get("byte_lm/baselines").presets["smoke"].settings
@@ -81,3 +85,60 @@ def test_order_toy_asks_what_it_says():
     assert torch.equal(x[marked] - 16, y[:, -1])
     # Of 1, 1, 2 before the only scored step, guessing 1 is right two times in three.
     assert bag_ceiling(torch.tensor([[1, 1, 2, 5]]), lag=3) == pytest.approx(2 / 3)
+
+
+def _rows(losses: dict[str, tuple[float, ...]], lengths=(64, 128, 512), seeds=(0, 1, 2)):
+    """Rows with a little noise that all methods of a seed share."""
+    return [
+        {"method": m, "seed": s, "length": n, "loss": loss + 0.001 * s}
+        for m, values in losses.items()
+        for n, loss in zip(lengths, values, strict=True)
+        for s in seeds
+    ]
+
+
+FLAT_METHODS = {m: (2.0, 2.0, 2.0) for group in EXTRAPOLATION for m in group}
+RISING = {"rope": (1.7, 2.4, 4.0), "rope_ntk": (1.7, 1.8, 3.0)}
+BEST = {"rope_ntk_affine": (1.7, 1.7, 1.7)}
+
+
+@pytest.mark.parametrize(
+    ("losses", "words"),
+    [
+        (RISING | BEST, ("reproduced:", "reproduced:", "reproduced:")),
+        (RISING, ("not reproduced", "reproduced:", "reproduced:")),
+        (
+            RISING | BEST | {"alibi": (1.7, 1.7, 1.7), "rope_ntk": (1.7, 1.8, 4.0)},
+            ("reproduced with a caveat", "reproduced with a caveat", "reproduced:"),
+        ),
+        (BEST | {"affine": (2.0, 2.0, 2.3)}, ("reproduced:", "not reproduced", "not reproduced")),
+    ],
+)
+def test_extrapolation_claims_follow_their_rules(losses, words):
+    said = extrapolation_claims(_rows(FLAT_METHODS | losses))
+    for claim, word, sentence in zip(("P-L3", "P-L4", "P-L5"), words, said, strict=False):
+        assert sentence.startswith(f"{claim}, {word}"), sentence
+    assert "affine_spread" in said[3]
+
+
+def test_extrapolation_claims_nothing_from_one_seed_or_half_a_grid():
+    assert "not tested" in extrapolation_claims(_rows(FLAT_METHODS, seeds=(0,)))[0]
+    assert extrapolation_claims(_rows({"rope": (1.0, 1.0, 1.0)})) == []
+
+
+def test_extrapolation_differs_from_baselines_in_its_methods_alone():
+    book = {n: get(f"byte_lm/{n}").presets["book"].settings for n in ("extrapolation", "baselines")}
+    own = dict(book["extrapolation"])
+    assert own.pop("own_training") == {"affine_fast": {"position_lr": 10.0}}
+    assert own == book["baselines"]
+
+
+def test_slopes_start_where_the_method_says_and_learn_at_its_rate():
+    moved = {}
+    for method in ("affine", "affine_fast", "affine_spread"):
+        only = {"method": method}
+        result = run("byte_lm/extrapolation", only=only, store=False, progress=False)
+        moved[method] = torch.tensor(result.rows[0]["slopes"])
+    spread = alibi_slopes(2).float() * 64
+    assert (moved["affine_spread"] - spread).abs().max() < 0.6
+    assert (moved["affine_fast"] - 2).abs().max() > 2 * (moved["affine"] - 2).abs().max() > 0
