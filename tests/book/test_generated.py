@@ -9,6 +9,9 @@ import pages
 import plain_docstrings
 import pytest
 
+from pjrope.experiments import get, load
+from pjrope.experiments.report import report
+
 PAGE = f"# Title\n\n{pages.BEGIN}\nold\n{pages.END}\n\nThe rest.\n"
 
 
@@ -61,7 +64,30 @@ def test_run_cards_show_every_field():
 
 
 def test_no_record_is_said():
-    assert pages.run_cards([]) == "No result has been recorded yet."
+    for empty in (pages.run_cards([]), pages.results([]), pages.glance([])):
+        assert empty == "No result has been recorded yet."
+
+
+def test_results_show_what_pjrope_show_prints_one_heading_lower():
+    experiment, result = get("byte_lm/baselines"), load("byte_lm/baselines", "book")
+    text = pages.results([(experiment, result)])
+    printed = report(experiment, result)
+    assert text.startswith(f"## {experiment.name}: {experiment.question}")
+    assert [line.removeprefix("#") for line in text.splitlines() if line.startswith("#")] == [
+        line for line in printed.splitlines() if line.startswith("#")
+    ]
+    assert [line for line in text.splitlines() if not line.startswith("#")] == [
+        line for line in printed.splitlines() if not line.startswith("#")
+    ]
+
+
+def test_a_glance_has_a_line_per_record_and_one_table():
+    names = ("byte_lm/baselines", "order_toy")
+    text = pages.glance([(get(name), load(name, "book")) for name in names])
+    lines = text.splitlines()
+    assert sum("`pjrope show" in line and line.startswith("| ") for line in lines) == len(names)
+    assert any(line.startswith("| rope_alibi") for line in lines)
+    assert not any(line.startswith("| one layer") for line in lines)
 
 
 def test_only_the_part_between_the_markers_changes():
