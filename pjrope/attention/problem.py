@@ -87,10 +87,12 @@ class Problem:
     def number(self) -> torch.dtype:
         """Number type in which rotated channels meet: that of q, or fp32 where it would not do.
 
-        Channels that grow about an origin which cannot be moved lose their differences in bf16.
+        Channels that grow about an origin which cannot be moved lose their differences in bf16, and
+        so do far keys where scores themselves grow with the lag.
         """
         claims = self.kernel.claims
-        grown = self.kernel.rotates and not (claims.relative or claims.norm_preserving)
+        near = claims.relative and (claims.bounded or not self.local)
+        grown = self.kernel.rotates and not (near or claims.norm_preserving)
         return wide(self.q) if grown else self.q.dtype
 
     @property

@@ -1,15 +1,16 @@
 """Position kernels: what attention may know about where a token stands."""
 
 from .affine import Affine
-from .algebra import DirectSum, Sum, direct_sum
 from .alibi import ALiBi, alibi_slopes
 from .base import Claims, PositionKernel, kernel_from_spec
+from .composition import DirectSum, Sum, direct_sum
 from .fourier_jet import FourierJet
 from .jordan import DampedRoPE, JordanRoPE, direct_sum_grid
 from .lightcone import LightCone
 from .mixture import JordanMixture
 from .nope import NoPE
 from .pj import PJBias, PJInit
+from .pj_rotary import PJRotary
 from .rope import RoPE, to_half, to_interleaved
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "NoPE",
     "PJBias",
     "PJInit",
+    "PJRotary",
     "PositionKernel",
     "RoPE",
     "Sum",

@@ -203,7 +203,7 @@ class PositionKernel(nn.Module):
     def __add__(self, other: PositionKernel) -> PositionKernel:
         if not isinstance(other, PositionKernel):
             return NotImplemented
-        from .algebra import Sum
+        from .composition import Sum
 
         return Sum(self, other)
 

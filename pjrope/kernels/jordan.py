@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ..positions.frequencies import geometric
 from ._values import check_count
-from .algebra import DirectSum, direct_sum
+from .composition import DirectSum, direct_sum
 from .jordan_action import BASE, JordanAction, plain_rate
 from .rope import RoPE
 

@@ -35,13 +35,21 @@ LARGEST_EXPONENT = {torch.float32: 80.0, torch.float64: 700.0}  # of e^x, before
 class JordanAction(PositionKernel, register=False):
     """Blocks of ``order`` complex channels that share a frequency, a damping and a shear.
 
-    What :class:`JordanRoPE` and :class:`DampedRoPE` have in common; they say what it computes.
+    What :class:`JordanRoPE`, :class:`DampedRoPE` and their kin have in common; they say what it
+    computes.
+
+    Attributes:
+        learns_eta: the shear is a parameter, else a constant.
+        mirrored: a block's slots are counted from its end, so N and its transpose change places.
     """
+
+    learns_eta = True
+    mirrored = False
 
     def __init__(
         self,
         head_dim: int,
-        heads: int,
+        heads: int | None,
         length: float,
         order: int,
         form: str,
@@ -49,8 +57,10 @@ class JordanAction(PositionKernel, register=False):
         gamma: float | Tensor | None,
         eta: float | Tensor | None,
         own: dict[str, Any],
+        ladder: Tensor | None = None,
     ) -> None:
-        check_count("heads", heads)
+        if heads is not None:
+            own = {"heads": check_count("heads", heads), **own}
         check_length(length)
         check_count("head_dim", head_dim)
         if head_dim < 2 * order or head_dim % (2 * order):
@@ -60,22 +70,22 @@ class JordanAction(PositionKernel, register=False):
                 f"use a multiple of {2 * order} such as {below}"
             )
         blocks = head_dim // (2 * order)
-        ladder, listed, trained = _ladder(omega, head_dim, heads, blocks)
+        rows = 1 if heads is None else heads
+        default = geometric(head_dim, BASE)[:blocks] if ladder is None else ladder
+        ladder, listed, trained = _ladder(omega, default, rows)
         damping = DEFAULT_GAMMA[form] if gamma is None else gamma
-        rates = _rates("c" if "c" in own else "gamma", damping, heads, blocks)
+        rates = _rates("c" if "c" in own else "gamma", damping, rows, blocks)
         shears = (
-            torch.zeros(heads, blocks, dtype=torch.float64)
+            torch.zeros(rows, blocks, dtype=torch.float64)
             if eta is None
-            else _rates("eta", eta, heads, blocks)
+            else _rates("eta", eta, rows, blocks)
         )
         damped = bool((rates > 0).all())
         if not damped and not bool((rates == 0).all()):
             raise ValueError(
                 f"damping is {rates.tolist()}: every rate > 0, or one 0 for no damping at all"
             )
-        super().__init__(
-            head_dim=head_dim, heads=heads, length=length, omega=listed, trained=trained, **own
-        )
+        super().__init__(head_dim=head_dim, length=length, omega=listed, trained=trained, **own)
         self.head_dim = head_dim
         self.rotary_heads, self.length, self.order, self.form = heads, length, order, form
         self.rotates, self.scored = form != "lag", form == "lag"
@@ -85,7 +95,10 @@ class JordanAction(PositionKernel, register=False):
             self.register_buffer("omega", constant(ladder))
         sheared = order > 1 and (eta is None or bool((shears != 0).any()))
         self.gamma_raw = parameter(softplus_inverse(rates)) if damped else None
-        self.eta = parameter(shears) if sheared else None
+        if not sheared or self.learns_eta:
+            self.eta = parameter(shears) if sheared else None
+        else:
+            self.register_buffer("eta", constant(shears))
 
     @classmethod
     def from_arguments(cls, arguments: dict[str, Any]) -> PositionKernel:
@@ -204,14 +217,17 @@ class JordanAction(PositionKernel, register=False):
 
     def _rows(self, rates: Tensor, heads: int) -> Tensor:
         """Rates in the phase dtype for so many heads: query head h reads row h // groups."""
-        if rates.ndim > 1 and heads != len(rates):
+        if rates.ndim > 1 and len(rates) not in (1, heads):
             if heads % len(rates):
                 raise ValueError(f"{heads} heads, this kernel has rates for {len(rates)} key heads")
             rates = rates.repeat_interleave(heads // len(rates), dim=0)
         return rates.to(phase_dtype(rates.device)).unsqueeze(-2)
 
     def _mixed(self, slots: Tensor, pos: Tensor, *, key: bool) -> Tensor:
-        """Keys times ``exp(-eta s N)``, queries times its dual ``exp(eta s N^T)``, s(p) the shear."""
+        """Keys times ``exp(-eta s N)``, queries times its dual ``exp(eta s N^T)``, s(p) the shear.
+
+        Mirrored: with N^T for N, as if the slots of a block stood in reverse order.
+        """
         if self.eta is None:
             return slots
         p = pos.to(phase_dtype(pos.device))
@@ -225,7 +241,7 @@ class JordanAction(PositionKernel, register=False):
         powers = [step]
         for n in range(2, self.order):
             powers.append(powers[-1] * step / n)
-        return toeplitz_product(slots, powers, key=key)
+        return toeplitz_product(slots, powers, key=key != self.mirrored)
 
     def scores(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
         """``sum_s tau(i-j)^s/s! Q_s . K_s``: one product per power of the bounded lag."""
@@ -283,12 +299,12 @@ def _rates(name: str, value: float | Tensor, heads: int, blocks: int) -> Tensor:
 
 
 def _ladder(
-    omega: Tensor | None, head_dim: int, heads: int, blocks: int
+    omega: Tensor | None, default: Tensor, heads: int
 ) -> tuple[Tensor, list | None, str | None]:
     """The frequencies, their spec, and their dtype's name if they train."""
     if omega is None:
-        return geometric(head_dim, BASE)[:blocks], None, None
-    ladder = omega
+        return default, None, None
+    ladder, blocks = omega, len(default)
     if not isinstance(ladder, Tensor):
         ladder = torch.as_tensor(ladder, dtype=torch.float64, device="cpu")
     if ladder.shape not in ((blocks,), (heads, blocks)):

@@ -84,6 +84,29 @@ def jordan_score(
     return (total * cmath.exp(-(gamma + 1j * omega) * lag)).real
 
 
+def pj_rotary_score(
+    q: Sequence[float],
+    k: Sequence[float],
+    lag: int,
+    length: float,
+    order: int = 2,
+    eta: float = 1.0,
+    base: float = 10_000.0,
+) -> float:
+    """``Re sum_b e^{-i w_b lag} sum_{s<=r} conj(q_r) k_{r-s} (eta lag/L)^s/s!``, a whole head."""
+    size, total = 2 * order, 0j
+    blocks = len(q) // size
+    for b in range(blocks):
+        a, c = q[b * size : (b + 1) * size], k[b * size : (b + 1) * size]
+        turn = cmath.exp(-1j * base ** (-b / blocks) * lag)
+        for r in range(order):
+            for s in range(r + 1):
+                left = complex(a[2 * r], -a[2 * r + 1])
+                right = complex(c[2 * (r - s)], c[2 * (r - s) + 1])
+                total += turn * left * right * (eta * lag / length) ** s / math.factorial(s)
+    return total.real
+
+
 def jordan_matrix_score(
     q: Sequence[float],
     k: Sequence[float],

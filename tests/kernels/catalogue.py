@@ -18,6 +18,7 @@ from pjrope.kernels import (
     NoPE,
     PJBias,
     PJInit,
+    PJRotary,
     PositionKernel,
     RoPE,
     direct_sum,
@@ -87,6 +88,11 @@ def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
         "jordan_real": jordan(omega=torch.zeros(2), eta=0.7),
         "jordan_stabilized": jordan(form="stabilized", eta=0.1),
         "jordan_lag": jordan(form="lag", gamma=0.05, eta=0.1),
+        "pj_rotary": PJRotary(HEAD_DIM, LENGTH, eta=0.7),
+        "pj_rotary_order4": PJRotary(HEAD_DIM, LENGTH, order=4),
+        "pj_rotary_trained": PJRotary(
+            HEAD_DIM, LENGTH, eta=-0.3, omega=nn.Parameter(torch.tensor([0.9, 0.1]))
+        ),
         "mixture": JordanMixture(HEAD_DIM, key_heads, LENGTH, order=2, alpha=0.7),
         "mixture_order4": JordanMixture(
             HEAD_DIM, key_heads, LENGTH, alpha=torch.tensor([0.7, 0.3, 0.2])
@@ -117,6 +123,7 @@ def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
         "rope_alibi": RoPE(HEAD_DIM) + ALiBi(HEADS),
         "jordan_alibi": jordan(eta=0.7) + ALiBi(HEADS),
         "rope_pj": RoPE(HEAD_DIM) + PJBias(HEADS, LENGTH, init=init),
+        "pj_rotary_pj": PJRotary(HEAD_DIM, LENGTH, eta=0.7) + PJBias(HEADS, LENGTH, init=init),
         "direct_sum": direct_sum(RoPE(4), RoPE(4, base=100.0)),
         "direct_sum_jordan": direct_sum(RoPE(4), jordan(4, eta=0.7)),
         "direct_sum_grid": direct_sum_grid(HEAD_DIM, key_heads, LENGTH, eta=0.1),

@@ -217,7 +217,7 @@ def test_yarn_multiplies_the_score_once_per_side():
         (lambda: RoPE(4, omega=torch.ones(2, requires_grad=True)), "nn.Parameter"),
         (lambda: direct_sum(RoPE(4)), "a direct sum of 1"),
         (lambda: PJBias(2, 16, init={"gates": "fj"}), "a PJInit is needed"),
-        (lambda: PJBias(2, 16, init=PJInit(slope=torch.ones(2))), "numbers > 0"),
+        (lambda: PJBias(2, 16, init=PJInit(slope=torch.ones(2))), "one finite number"),
         (lambda: kernel_from_spec({"kernel": "RoPE", "dim": 3}), "does not fit"),
     ],
 )
