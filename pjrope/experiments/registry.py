@@ -12,6 +12,8 @@ _PLACES = {
     "byte_lm/baselines": "pjrope.experiments.byte_lm:BASELINES",
     "byte_lm/extrapolation": "pjrope.experiments.byte_extrapolation:EXPERIMENT",
     "byte_lm/long": "pjrope.experiments.byte_lm:LONG",
+    "fixed_kernel": "pjrope.experiments.fixed_kernel:EXPERIMENT",
+    "fixed_kernel/grape": "pjrope.experiments.fixed_kernel:GRAPE_GRID",
     "jet_probes": "pjrope.experiments.jet_probes:EXPERIMENT",
     "jet_lm": "pjrope.experiments.jet_lm:EXPERIMENT",
     "kernel_probes": "pjrope.experiments.kernel_probes:EXPERIMENT",
