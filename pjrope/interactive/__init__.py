@@ -1,5 +1,6 @@
 """Figures with sliders: in a kernel, on a static page, on paper."""
 
+from .alibi import attention_window, window_curves
 from .figure import Choice, InteractiveFigure, Slider
 from .jordan import jordan_mode_curves, jordan_modes
 from .language import SHEARS, linear_reader, reader_accuracy, reader_curves
@@ -14,6 +15,7 @@ __all__ = [
     "EXTENSIONS",
     "SCHEMES",
     "SHEARS",
+    "attention_window",
     "fold_error",
     "fold_error_curves",
     "fold_errors",
@@ -26,4 +28,5 @@ __all__ = [
     "reader_curves",
     "rope_score_curves",
     "rope_scores",
+    "window_curves",
 ]
