@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .attention import AttentionLayer, KVCache, attend, attend_plan
+    from .diagnostics import effective_mass, functional_energy, leave_one_order_out
     from .kernels import (
         Affine,
         ALiBi,
@@ -51,6 +52,7 @@ _ROOMS = {
     "attention": ("AttentionLayer", "KVCache", "attend", "attend_plan"),
     "models": ("Decoder", "DecoderConfig"),
     "training": ("TrainConfig", "evaluate", "train"),
+    "diagnostics": ("effective_mass", "functional_energy", "leave_one_order_out"),
 }
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
@@ -80,6 +82,9 @@ __all__ = [
     "TrainConfig",
     "evaluate",
     "train",
+    "effective_mass",
+    "functional_energy",
+    "leave_one_order_out",
 ]
 
 

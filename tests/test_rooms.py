@@ -58,7 +58,8 @@ FILES = [p for p in sorted(ROOT.rglob("*.py")) if p != ROOT / "__init__.py"]
 
 
 def test_the_tree_is_not_empty():
-    assert {"positions", "kernels", "attention", "models", "training"} <= {room(p) for p in FILES}
+    rooms = {"positions", "kernels", "attention", "models", "data", "training", "diagnostics"}
+    assert rooms <= {room(p) for p in FILES}
     assert all(room(p) in ORDER for p in FILES), "a new room: give it its place in ORDER"
 
 
@@ -81,7 +82,7 @@ def test_the_finder_sees_imports(tmp_path, monkeypatch):
 
 
 def test_public_names():
-    assert len(pjrope.__all__) <= 25
+    assert len(pjrope.__all__) <= 28  # few enough to know by heart; the rest lives in its room
     for name in pjrope.__all__:
         assert getattr(pjrope, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):

@@ -118,16 +118,24 @@ def _sectors_of_leaf(kernel: PositionKernel) -> Iterator[Sector]:
             length=kernel.length,
         )
     elif isinstance(kernel, Affine | ALiBi):
-        ours = isinstance(kernel, Affine)
-        per_token = kernel.slope / kernel.length if ours else kernel.slopes
-        yield Sector(
-            "affine",
-            torch.ones_like(per_token).detach(),
-            lambda lags: kernel.lag_bias(lags)[:, None],
-            slope=kernel.slope if ours else None,
-            slope_per_token=per_token,
-            length=kernel.length if ours else None,
-        )
+        yield _recency(kernel)
+
+
+def _recency(kernel: Affine | ALiBi) -> Sector:
+    def components(lags: Tensor) -> Tensor:
+        return kernel.lag_bias(lags)[:, None]
+
+    if isinstance(kernel, ALiBi):
+        gate = torch.ones_like(kernel.slopes)
+        return Sector("affine", gate, components, slope_per_token=kernel.slopes)
+    return Sector(
+        "affine",
+        torch.ones_like(kernel.slope).detach(),
+        components,
+        slope=kernel.slope,
+        slope_per_token=kernel.slope / kernel.length,
+        length=kernel.length,
+    )
 
 
 def _sector_of_union(kernel: PJBias, name: str) -> Sector:
