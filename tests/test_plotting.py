@@ -6,8 +6,10 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import pytest
+import torch
 
 from pjrope import plotting
+from pjrope.kernels import ALiBi, FourierJet, PJBias, PJInit, RoPE
 
 
 def luminance(colour: str) -> float:
@@ -81,3 +83,94 @@ def test_curves_and_marks_are_drawn_with_their_labels():
     assert [line.get_label() for line in ax.get_lines()] == [*curves, "L"]
     assert list(ax.get_lines()[6].get_ydata()) == [6, 7]
     assert ax.get_ylim() == (-1, 9)
+
+
+@pytest.fixture
+def ax():
+    fig, ax = plt.subplots()
+    yield ax
+    plt.close(fig)
+
+
+def drawn(ax):
+    return {line.get_label(): line for line in ax.get_lines()}
+
+
+def test_lag_response_draws_sectors_and_their_sum(ax):
+    kernel = PJBias(2, 16, init=PJInit(zeta_scale=1.0))
+    lags = torch.arange(40)
+    words = plotting.lag_response(ax, RoPE(8) + kernel, lags, head=1)
+    lines = drawn(ax)
+    assert set(lines) == {"sum", "Fourier jets", "affine", "light cone", "L = 16"}
+    assert list(lines["sum"].get_ydata()) == kernel.lag_bias(lags)[1].tolist()
+    parts = [lines[n].get_ydata() for n in ("Fourier jets", "affine", "light cone")]
+    assert [sum(p) for p in zip(*parts, strict=True)] == pytest.approx(
+        list(lines["sum"].get_ydata()), abs=1e-6
+    )
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("lag d (tokens)", "bias (nats)")
+    assert words.startswith("Line figure: bias (nats) against lag d (tokens). sum starts at")
+
+
+def test_lag_response_of_one_sector_has_no_sum_and_marks_only_lengths_in_view(ax):
+    plotting.lag_response(ax, FourierJet(1, 64), torch.arange(64))
+    assert set(drawn(ax)) == {"Fourier jets"}
+
+
+def test_lag_response_refuses_what_it_cannot_draw(ax):
+    with pytest.raises(ValueError, match="head is 2, this kernel has heads 0 to 1"):
+        plotting.lag_response(ax, ALiBi(2), torch.arange(4), head=2)
+    with pytest.raises(ValueError, match="RoPE has no sector"):
+        plotting.lag_response(ax, RoPE(8), torch.arange(4))
+
+
+def test_sectors_differ_by_more_than_colour():
+    looks = plotting.SECTOR_LOOKS.values()
+    for part in range(3):
+        assert len({look[part] for look in looks}) == len(looks)
+
+
+def test_gates_over_training(ax):
+    gates = {"fj": [[0.5, 0.2, 0.1], [0.5, 0.4, 0.3]], "lc": [0.5, 0.7, 0.8]}
+    words = plotting.gates_over_training(ax, [0, 10, 20], gates)
+    lines = drawn(ax)
+    assert list(lines["Fourier jets"].get_ydata()) == pytest.approx([0.5, 0.3, 0.2])
+    assert set(lines["equal gates"].get_ydata()) == {0.5}
+    band = ax.collections[0].get_paths()[0].vertices
+    assert band[:, 1].min() == pytest.approx(0.1) and band[:, 1].max() == pytest.approx(0.5)
+    assert "light cone starts at 0.5 and ends at 0.8" in words
+    assert ax.get_xlabel() == "training (steps)"
+
+
+def test_order_spectrum(ax):
+    words = plotting.order_spectrum(
+        ax, {"trained": [[0.1, 0.9], [0.3, 0.7]], "start": [0.5, -0.5]}, y=("energy", None)
+    )
+    heights = [bar.get_height() for bars in ax.containers for bar in bars]
+    assert heights == pytest.approx([0.2, 0.8, 0.5, -0.5])
+    (spread,) = ax.collections  # a single run has none
+    ends = [segment[:, 1].tolist() for segment in spread.get_segments()]
+    assert ends == [pytest.approx([0.1, 0.3]), pytest.approx([0.7, 0.9])]
+    hatches = [bars[0].get_hatch() for bars in ax.containers]
+    assert len(set(hatches)) == 2
+    assert words == (
+        "Bar figure: energy (no unit) by order of the jet. trained: order 0 0.2, order 1 0.8. "
+        "start: order 0 0.5, order 1 -0.5."
+    )
+
+
+@pytest.mark.parametrize(
+    ("draw", "says"),
+    [
+        (lambda ax: plotting.gates_over_training(ax, [0, 1], {}), "no gates to draw"),
+        (lambda ax: plotting.gates_over_training(ax, [0, 1], {"xy": [0, 1]}), "sector is 'xy'"),
+        (
+            lambda ax: plotting.gates_over_training(ax, [0, 1], {"fj": [0]}),
+            r"\(2,\) or \(seeds, 2\)",
+        ),
+        (lambda ax: plotting.order_spectrum(ax, {}), "0 spectra: 1 to 5"),
+        (lambda ax: plotting.order_spectrum(ax, {"a": [0, 1], "b": [0]}), r"spectrum 'b' have"),
+    ],
+)
+def test_figures_of_sectors_refuse_what_does_not_fit(ax, draw, says):
+    with pytest.raises(ValueError, match=says):
+        draw(ax)
