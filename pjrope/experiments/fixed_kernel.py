@@ -20,8 +20,10 @@ from .spec import Cell, CellContext, Experiment, Preset, Table
 
 __all__ = ["EXPERIMENT", "GRAPE_GRID", "METHODS", "TARGETS", "fitted_errors"]
 
-TARGETS = ("phase", "linear", "first_jet", "second_jet", "third_jet")
-TARGETS += ("recency_weak_jet", "lc_core", "lc_affine")
+TARGETS = (
+    *("phase", "linear", "first_jet", "second_jet", "third_jet"),
+    *("recency_weak_jet", "lc_core", "lc_affine"),
+)
 METHODS = tuple(name for name in BASES if name not in GRAPE)
 GRAPE_TARGETS = ("phase", "recency", "jet_1", "jet_2", "lc_core")
 SHOWN = 17  # the protocol's table has this many turns in L

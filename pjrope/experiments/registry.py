@@ -9,6 +9,8 @@ from pjrope.experiments.spec import Experiment, ExperimentError, check_name
 __all__ = ["get", "names", "register", "where"]
 
 _PLACES = {
+    "adaptive_spectrum": "pjrope.experiments.adaptive_spectrum:EXPERIMENT",
+    "adaptive_spectrum/frequencies": "pjrope.experiments.adaptive_spectrum:FREQUENCIES",
     "byte_lm/baselines": "pjrope.experiments.byte_lm:BASELINES",
     "byte_lm/extrapolation": "pjrope.experiments.byte_extrapolation:EXPERIMENT",
     "byte_lm/long": "pjrope.experiments.byte_lm:LONG",
