@@ -107,7 +107,7 @@ def _columns(
 
 
 def _windows(lengths: Sequence[int]) -> list[int]:
-    windows = [lengths] if isinstance(lengths, int) else list(lengths)
+    windows = list(lengths)
     if not windows or min(windows) < 2:
         raise ValueError(f"lengths are {windows}: windows of 2 tokens or more are needed")
     return windows
