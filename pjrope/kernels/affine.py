@@ -7,6 +7,7 @@ from torch.nn.functional import softplus
 
 from ..positions import coordinates
 from ._values import check_count, check_length, parameter, per_head, real_lags, softplus_inverse
+from .algebra import Root
 from .alibi import fold_line
 from .base import Claims, PositionKernel
 
@@ -70,3 +71,8 @@ class Affine(PositionKernel):
         if self.coordinate != "linear":
             return None
         return fold_line(self.slope / self.length, q_pos, k_pos)
+
+    def roots(self) -> list[list[Root]] | None:
+        if self.coordinate != "linear":
+            return None
+        return [[Root(1, 2)] for _ in range(self.bias_heads)]

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..conventions import phase_dtype
 from ._values import check_count, constant, real_lags
+from .algebra import Root
 from .base import PositionKernel
 
 
@@ -54,6 +55,9 @@ class ALiBi(PositionKernel):
 
     def fold(self, q_pos: Tensor, k_pos: Tensor) -> tuple[Tensor, Tensor]:
         return fold_line(self.slopes, q_pos, k_pos)
+
+    def roots(self) -> list[list[Root]]:
+        return [[Root(1, 2)] for _ in range(self.bias_heads)]
 
 
 def fold_line(slopes: Tensor, q_pos: Tensor, k_pos: Tensor) -> tuple[Tensor, Tensor]:

@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .algebra import Root
+
 _REGISTRY: dict[str, type[PositionKernel]] = {}
 DEFAULT_REACH = 512.0  # tokens: a block of queries about its own origin
 _FACES = {"rotate": "rotates", "lag_bias": "biases", "fold": "folds", "scores": "scored"}
@@ -147,6 +149,14 @@ class PositionKernel(nn.Module):
         """
         return q, k
 
+    def of_key_heads(self, heads: slice) -> PositionKernel:
+        """The same channel action for some key heads alone: a view to ``rotate`` with, no copy.
+
+        Args:
+            heads: of those that the parameters are for.
+        """
+        return self
+
     def lag_bias(self, lags: Tensor) -> Tensor | None:
         """What is added to the logit at each lag; even in the lag.
 
@@ -169,6 +179,14 @@ class PositionKernel(nn.Module):
             ``(H, Q, r)`` and ``(H, K, r)``, or None where no finite r exists.
 
         Limits: equal to the bias on the past only, so legal only under a causal mask.
+        """
+        return None
+
+    def roots(self) -> list[list[Root]] | None:
+        """Characteristic roots of the lag functions, head by head: see :func:`.algebra.roots`.
+
+        Returns:
+            None where the kernel is not relative or not of finite rank.
         """
         return None
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..conventions import wide
+from .algebra import Root, merge_roots
 from .base import Claims, PositionKernel, kernel_from_spec
 
 
@@ -90,6 +91,16 @@ class Composite(PositionKernel, register=False):
         sides = [part.fold(q_pos, k_pos) for part in self.parts if part.biases]
         return tuple(torch.cat(side, dim=-1) for side in zip(*sides, strict=True))
 
+    def roots(self) -> list[list[Root]] | None:
+        found = [part.roots() for part in self.parts]
+        if any(rows is None for rows in found):
+            return None
+        heads = max(len(rows) for rows in found)  # a key head serves a group of query heads
+        return [
+            merge_roots(*(rows[head * len(rows) // heads] for rows in found))
+            for head in range(heads)
+        ]
+
 
 class Sum(Composite):
     """``a + b``: biases add, and at most one part acts on the channels. Sums are flat.
@@ -124,6 +135,10 @@ class Sum(Composite):
             if part.rotates:
                 return part.rotate(q, k, q_pos, k_pos)
         return q, k
+
+    def of_key_heads(self, heads: slice) -> PositionKernel:
+        acting = [part for part in self.parts if part.rotates]
+        return acting[0].of_key_heads(heads) if acting else self
 
     def scores(self, q: Tensor, k: Tensor, q_pos: Tensor, k_pos: Tensor) -> Tensor | None:
         found = [s for p in self.parts if (s := p.scores(q, k, q_pos, k_pos)) is not None]
@@ -179,6 +194,9 @@ class DirectSum(Composite):
             None if x is None else torch.cat(_widest(side), dim=-1)
             for x, side in zip((q, k), sides, strict=True)
         )
+
+    def of_key_heads(self, heads: slice) -> PositionKernel:
+        return DirectSum(*(part.of_key_heads(heads) for part in self.parts))
 
     def _check_reach(self, *call: Tensor | None) -> None:
         if self.claims.relative or torch.compiler.is_compiling():

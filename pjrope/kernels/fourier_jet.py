@@ -17,6 +17,7 @@ from ._values import (
     real_lags,
     softplus_inverse,
 )
+from .algebra import Root
 from .base import Claims, PositionKernel
 
 DAMPING = 0.1269280110429725  # softplus(-2), the initial damping of the PJ-RoPE protocol
@@ -152,3 +153,6 @@ class FourierJet(JetSector):
         return jets.fold_jets(
             self.zeta_re, self.zeta_im, self.omega, self.damping, self.length, q_pos, k_pos
         )
+
+    def roots(self) -> list[list[Root]]:
+        return jets.fourier_roots(self.omega, self.damping, self.length, self.max_order)

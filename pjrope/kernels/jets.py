@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ..conventions import phase_dtype
 from ..positions import coordinates
+from .algebra import Root, turning_roots
 
 
 def cycles_ladder(heads: int, length: float, cycles: float) -> Tensor:
@@ -80,6 +81,24 @@ def components(amplitudes: Tensor, theta: Tensor, re: Tensor, im: Tensor) -> Ten
     """
     re, im = re.to(theta.dtype)[..., None], im.to(theta.dtype)[..., None]
     return amplitudes * (re * theta.cos()[:, None] - im * theta.sin()[:, None])
+
+
+def fourier_roots(
+    omega: Tensor, damping: Tensor | None, length: float, max_order: int
+) -> list[list[Root]]:
+    """``e^{-c/L +- i omega}`` of multiplicity R+1, one list a head.
+
+    Args:
+        omega: ``(H,)``, radians per token.
+        damping: ``(H,)`` c, or None.
+    """
+    frequencies = omega.detach().tolist()
+    decays = [0.0] * len(frequencies)
+    if damping is not None:
+        decays = [c / length for c in damping.detach().tolist()]
+    return [
+        turning_roots([w], [c], max_order + 1) for w, c in zip(frequencies, decays, strict=True)
+    ]
 
 
 def fold_jets(

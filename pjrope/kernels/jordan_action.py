@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -21,6 +22,7 @@ from ._values import (
     softplus_inverse,
     with_trained_omega,
 )
+from .algebra import Root, turning_roots
 from .base import Claims, PositionKernel
 
 DEFAULT_GAMMA = {"scaled": 1.0, "exact": 1e-4, "stabilized": 1e-4, "lag": 1e-4}
@@ -165,6 +167,19 @@ class JordanAction(PositionKernel, register=False):
             None if k is None else self._acted(k, k_pos, "k_pos", key=True),
         )
 
+    def of_key_heads(self, heads: slice) -> PositionKernel:
+        if self.rotary_heads is None:
+            return self
+        view, held = copy.copy(self), {**self._parameters, **self._buffers}
+        view.__dict__ |= {
+            "_parameters": {},  # plain tensors in their place: nothing here trains
+            "_buffers": {},
+            "rotary_heads": len(range(self.rotary_heads)[heads]),
+            # What has one dimension, a shared ladder, is for all heads.
+            **{n: v if v is None or v.ndim < 2 else v[heads] for n, v in held.items()},
+        }
+        return view
+
     def _acted(self, x: Tensor, pos: Tensor | None, name: str, *, key: bool) -> Tensor:
         pos = self._positions(x, pos, name)
         out = self._mixed(self._turned(x, pos, key=key), pos, key=key).flatten(-3)
@@ -261,6 +276,23 @@ class JordanAction(PositionKernel, register=False):
             right = k_slots[..., s:, :].flatten(-3).repeat_interleave(groups, dim=1)
             total = total + power * (left @ right.transpose(-1, -2))
         return total
+
+    def roots(self) -> list[list[Root]] | None:
+        if not (self.claims.relative and self.claims.finite_rank):
+            return None
+        omega = torch.atleast_2d(self.omega.detach())
+        gamma = torch.zeros_like(omega) if self.gamma_raw is None else self.gamma.detach()
+        return [
+            turning_roots(w, [c * self.per_token for c in row], self.multiplicity)
+            for w, row in zip(
+                *(x.tolist() for x in torch.broadcast_tensors(omega, gamma)), strict=True
+            )
+        ]
+
+    @property
+    def multiplicity(self) -> int:
+        """Of the roots: the order of the blocks, 1 without shear."""
+        return 1 if self.eta is None else self.order
 
 
 def _largest(rates: Tensor) -> float:

@@ -7,6 +7,7 @@ from torch import Tensor
 from ..positions import coordinates
 from . import jets
 from ._values import real_lags
+from .algebra import Root
 from .base import Claims
 from .fourier_jet import JetSector
 
@@ -34,7 +35,8 @@ class LightCone(JetSector):
     Raises:
         ValueError: counts, lengths or shapes that do not fit, an unknown part.
 
-    Limits: not of finite rank, so it has no fold. With parts="phase" orders above 0 grow.
+    Limits: not of finite rank, so it has no fold, but for parts="amplitude" at max_order 0, which is
+    an undamped Fourier jet. With parts="phase" orders above 0 grow.
 
     Reference: PJ-RoPE paper, light-cone component. Chapter: ch-lightcone.
     """
@@ -59,9 +61,13 @@ class LightCone(JetSector):
         self.parts = parts
 
     @property
+    def folds(self) -> bool:
+        return self.parts == "amplitude" and self.max_order == 0  # cos and sin of omega d
+
+    @property
     def claims(self) -> Claims:
         return Claims(
-            finite_rank=self.parts == "amplitude" and self.max_order == 0,
+            finite_rank=self.folds,
             bounded=self.parts != "phase" or self.max_order == 0,
             identity_at_zero=False,
         )
@@ -76,3 +82,13 @@ class LightCone(JetSector):
         return jets.components(
             amplitudes, self.omega.to(d.dtype)[:, None] * path, self.zeta_re, self.zeta_im
         )
+
+    def fold(self, q_pos: Tensor, k_pos: Tensor) -> tuple[Tensor, Tensor] | None:
+        if not self.folds:
+            return None
+        return jets.fold_jets(
+            self.zeta_re, self.zeta_im, self.omega, None, self.length, q_pos, k_pos
+        )
+
+    def roots(self) -> list[list[Root]] | None:
+        return jets.fourier_roots(self.omega, None, self.length, 0) if self.folds else None

@@ -84,6 +84,10 @@ class JordanMixture(JordanAction):
         )
 
     @property
+    def multiplicity(self) -> int:
+        return self.order
+
+    @property
     def in_range(self) -> bool:
         return self.gamma_raw is None and self.absolute
 

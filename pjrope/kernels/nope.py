@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .algebra import Root
 from .base import PositionKernel
 
 
@@ -14,3 +15,6 @@ class NoPE(PositionKernel):
 
     def __init__(self) -> None:
         super().__init__()
+
+    def roots(self) -> list[list[Root]]:
+        return [[]]

@@ -13,6 +13,7 @@ from torch.nn.functional import softplus
 from ..positions import coordinates
 from . import jets
 from ._values import check_count, check_length, parameter, per_head, real_lags, softplus_inverse
+from .algebra import Root, merge_roots
 from .alibi import fold_line
 from .base import Claims, PositionKernel
 from .fourier_jet import DAMPING, draw
@@ -255,3 +256,13 @@ class PJBias(PositionKernel):
         if "affine" in self.sectors:
             sides.append(fold_line(self.gate("affine") * self.slope / self.length, q_pos, k_pos))
         return tuple(torch.cat(side, dim=-1) for side in zip(*sides, strict=True))
+
+    def roots(self) -> list[list[Root]] | None:
+        if not self.folds:
+            return None
+        found = [[] for _ in range(self.bias_heads)]
+        if "fj" in self.sectors:
+            found = jets.fourier_roots(self.omega, self.damping, self.length, self.max_order)
+        if "affine" in self.sectors:
+            found = [merge_roots(own, [Root(1, 2)]) for own in found]
+        return found

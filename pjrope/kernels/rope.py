@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..conventions import LAYOUTS, phase_dtype, wide
 from ..positions.frequencies import Extension, extension_from_spec, geometric
 from ._values import constant, positions_of, with_trained_omega
+from .algebra import Root, merge_roots, turning_roots
 from .base import Claims, PositionKernel
 
 
@@ -148,6 +149,14 @@ class RoPE(PositionKernel):
             None if x is None else self._turn(x, positions_of(x, p, name), omega, temperature)
             for x, p, name in ((q, q_pos, "q_pos"), (k, k_pos, "k_pos"))
         )
+
+    def roots(self) -> list[list[Root]] | None:
+        if not self.claims.relative:
+            return None
+        omega, _ = self.frequencies(None, None)
+        found = turning_roots(omega.detach().tolist(), [0.0] * len(omega), 1)
+        still = [Root(1)] if self.rotary_dim < self.head_dim else []  # channels that do not turn
+        return [merge_roots(found, still)]
 
     def _turn(self, x: Tensor, pos: Tensor, omega: Tensor, temperature: float | Tensor) -> Tensor:
         if x.shape[-1] != self.head_dim:

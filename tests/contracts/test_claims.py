@@ -9,6 +9,7 @@ import torch
 
 from pjrope.attention import attend
 from pjrope.kernels import kernel_from_spec
+from pjrope.kernels.algebra import Root, fit_jets, roots
 from pjrope.kernels.base import PositionKernel
 from tests.kernels.catalogue import HEAD_DIM, HEADS, NAMES, kernels
 
@@ -98,6 +99,31 @@ def test_finite_rank(kernel):
     hankel = values[torch.arange(size)[:, None] + torch.arange(size)[None, :]]
     rank = int(torch.linalg.matrix_rank(hankel, rtol=1e-11))
     assert (rank <= LARGEST_RANK) == kernel.claims.finite_rank, rank
+
+
+def test_the_logit_has_the_roots_the_kernel_names(kernel):
+    heads = roots(kernel)
+    assert (heads is not None) == kernel.claims.finite_rank
+    if heads is None:
+        return
+    shared = len(heads)
+    assert HEADS % shared == 0
+    lags = torch.arange(600)
+    logit = one_pair(kernel, lags)
+    if not kernel.rotates:
+        logit = logit - (draw(1) * draw(1, 1)).sum(-1)[0]  # the constant q . k is not the kernel's
+    for head, values in enumerate(logit):
+        own = heads[head * shared // HEADS]
+        assert fit_jets(values, own)[1] < 1e-9 if own else bool((values.abs() < 1e-12).all())
+        if len(own) > 1 and float(values.abs().max()) > 1e-3:  # and none of them for nothing
+            errors = [fit_jets(values, fewer)[1] for fewer in _each_less(own)]
+            assert min(errors) > 1e-8, errors
+
+
+def _each_less(own):
+    for n, root in enumerate(own):
+        rest = [Root(root.value, root.multiplicity - 1)] if root.multiplicity > 1 else []
+        yield [*own[:n], *rest, *own[n + 1 :]]
 
 
 def test_length_free(kernel):

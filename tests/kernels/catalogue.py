@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import torch
@@ -24,6 +25,7 @@ from pjrope.kernels import (
     direct_sum,
     direct_sum_grid,
 )
+from pjrope.kernels.algebra import Root
 from pjrope.kernels.base import Claims
 from pjrope.positions import NTK, PI, YaRN
 
@@ -48,6 +50,9 @@ class Damped(PositionKernel):
 
     def rotate(self, q, k, q_pos=None, k_pos=None):
         return self._scaled(q, q_pos, -1), self._scaled(k, k_pos, 1)
+
+    def roots(self):
+        return [[Root(math.exp(-self.rate.item()))]]
 
     def _scaled(self, x, pos, sign):
         if x is None:
