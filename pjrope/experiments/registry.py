@@ -25,6 +25,10 @@ _PLACES = {
     "phase_lm/mid": "pjrope.experiments.phase_lm:MID",
     "signal_regression": "pjrope.experiments.signal_regression:EXPERIMENT",
     "structured_probes": "pjrope.experiments.structured_probes:EXPERIMENT",
+    "teacher_sequences": "pjrope.experiments.teacher_sequences:EXPERIMENT",
+    "teacher_sequences/grape": "pjrope.experiments.teacher_sequences:GRAPE",
+    "teacher_sequences/inits": "pjrope.experiments.teacher_sequences:INITS",
+    "teacher_sequences/support": "pjrope.experiments.teacher_sequences:SUPPORT",
 }
 
 
