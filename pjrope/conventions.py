@@ -105,6 +105,14 @@ TABLE: list[Row] = [
         "zeta_re, zeta_im",
         "(H, R+1)",
     ),
+    Row("$E$", "shift, $(E f)(d) = f(d + 1)$", "none", "algebra.shift", "(..., n)"),
+    Row(
+        "$z$",
+        "characteristic root: $(E - z)^m$ kills $d^r z^d$ for $r < m$, its multiplicity",
+        "none",
+        "algebra.Root",
+        "scalar",
+    ),
     Row("$m$", "order of a Jordan block: its complex channels", "count", "order", "scalar"),
     Row(
         "$\\gamma$",

@@ -92,3 +92,51 @@ def positions_of(x: Tensor, pos: Tensor | None, name: str) -> Tensor:
         given = "not given" if pos is None else f"of shape {tuple(pos.shape)}"
         raise ValueError(f"{name} are {given}, {x.shape[-2]} tokens need as many positions")
     return as_positions(pos, name)
+
+
+def block_rates(name: str, value: float | Tensor, heads: int, blocks: int) -> Tensor:
+    """``value`` as ``(heads, blocks)`` fp64, a single number repeated."""
+    tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
+    if tensor.ndim == 0:
+        tensor = tensor.expand(heads, blocks)
+    if tensor.shape != (heads, blocks) or not bool(torch.isfinite(tensor).all()):
+        raise ValueError(
+            f"{name} has shape {tuple(tensor.shape)}: {value}; one finite number or ({heads}, "
+            f"{blocks}) of them are needed"
+        )
+    if name != "eta" and bool((tensor < 0).any()):
+        raise ValueError(f"{name} is {value}: damping is >= 0")
+    return tensor.clone()
+
+
+def block_ladder(
+    omega: Tensor | None, default: Tensor, heads: int
+) -> tuple[Tensor, list | None, str | None]:
+    """The frequencies, their spec, and their dtype's name if they train."""
+    if omega is None:
+        return default, None, None
+    ladder, blocks = omega, len(default)
+    if not isinstance(ladder, Tensor):
+        ladder = torch.as_tensor(ladder, dtype=torch.float64, device="cpu")
+    if ladder.shape not in ((blocks,), (heads, blocks)):
+        raise ValueError(
+            f"omega has shape {tuple(ladder.shape)}, ({blocks},) or ({heads}, {blocks}) is needed"
+        )
+    if not bool(torch.isfinite(ladder.detach()).all()):
+        raise ValueError(f"omega is {ladder.tolist()}: finite frequencies are needed")
+    trained = isinstance(omega, nn.Parameter)
+    if trained and ladder.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"omega is {ladder.dtype}, which holds no frequency: use fp32 or fp64")
+    if ladder.requires_grad and not trained:
+        raise ValueError("omega requires a gradient: wrap it, nn.Parameter(omega), to train it")
+    name = str(ladder.dtype).removeprefix("torch.") if trained else None
+    return ladder, ladder.detach().tolist(), name
+
+
+def plain_rate(value: float | Tensor | None) -> float | list | None:
+    """A rate as JSON: a number, nested lists of a tensor, or None."""
+    return (
+        value
+        if value is None or isinstance(value, int | float)
+        else torch.as_tensor(value, device="cpu").tolist()
+    )

@@ -7,9 +7,9 @@ from torch.nn.functional import softplus
 
 from ..positions import coordinates
 from ._values import check_count, check_length, parameter, per_head, real_lags, softplus_inverse
-from .algebra import Root
 from .alibi import fold_line
 from .base import Claims, PositionKernel
+from .characteristic import Root
 
 RHO = {"linear": coordinates.linear, "lightcone": coordinates.rapidity}
 

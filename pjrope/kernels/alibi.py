@@ -7,8 +7,8 @@ from torch import Tensor
 
 from ..conventions import phase_dtype
 from ._values import check_count, constant, real_lags
-from .algebra import Root
 from .base import PositionKernel
+from .characteristic import Root
 
 
 def alibi_slopes(heads: int) -> Tensor:

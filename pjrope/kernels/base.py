@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .algebra import Root
+from .characteristic import Root
 
 _REGISTRY: dict[str, type[PositionKernel]] = {}
 DEFAULT_REACH = 512.0  # tokens: a block of queries about its own origin

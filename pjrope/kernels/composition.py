@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ..conventions import wide
-from .algebra import Root, merge_roots
 from .base import Claims, PositionKernel, kernel_from_spec
+from .characteristic import Root, merge_roots
 
 
 def _common(name: str, values: list[int | None]) -> int | None:

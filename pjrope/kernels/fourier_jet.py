@@ -17,8 +17,8 @@ from ._values import (
     real_lags,
     softplus_inverse,
 )
-from .algebra import Root
 from .base import Claims, PositionKernel
+from .characteristic import Root
 
 DAMPING = 0.1269280110429725  # softplus(-2), the initial damping of the PJ-RoPE protocol
 

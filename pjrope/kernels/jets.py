@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..conventions import phase_dtype
 from ..positions import coordinates
-from .algebra import Root, turning_roots
+from .characteristic import Root, turning_roots
 
 
 def cycles_ladder(heads: int, length: float, cycles: float) -> Tensor:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from ..positions.frequencies import geometric
-from ._values import check_count
+from ._values import check_count, plain_rate
 from .composition import DirectSum, direct_sum
-from .jordan_action import BASE, JordanAction, plain_rate
+from .jordan_action import BASE, JordanAction
 from .rope import RoPE
 
 FORMS = ("scaled", "exact", "stabilized", "lag")

@@ -14,6 +14,8 @@ from ..conventions import phase_dtype, wide
 from ..positions.coordinates import bounded_shear
 from ..positions.frequencies import geometric
 from ._values import (
+    block_ladder,
+    block_rates,
     check_count,
     check_length,
     constant,
@@ -22,8 +24,8 @@ from ._values import (
     softplus_inverse,
     with_trained_omega,
 )
-from .algebra import Root, turning_roots
 from .base import Claims, PositionKernel
+from .characteristic import Root, turning_roots
 
 DEFAULT_GAMMA = {"scaled": 1.0, "exact": 1e-4, "stabilized": 1e-4, "lag": 1e-4}
 BASE = 10_000.0
@@ -74,13 +76,13 @@ class JordanAction(PositionKernel, register=False):
         blocks = head_dim // (2 * order)
         rows = 1 if heads is None else heads
         default = geometric(head_dim, BASE)[:blocks] if ladder is None else ladder
-        ladder, listed, trained = _ladder(omega, default, rows)
+        ladder, listed, trained = block_ladder(omega, default, rows)
         damping = DEFAULT_GAMMA[form] if gamma is None else gamma
-        rates = _rates("c" if "c" in own else "gamma", damping, rows, blocks)
+        rates = block_rates("c" if "c" in own else "gamma", damping, rows, blocks)
         shears = (
             torch.zeros(rows, blocks, dtype=torch.float64)
             if eta is None
-            else _rates("eta", eta, rows, blocks)
+            else block_rates("eta", eta, rows, blocks)
         )
         damped = bool((rates > 0).all())
         if not damped and not bool((rates == 0).all()):
@@ -313,51 +315,3 @@ def toeplitz_product(slots: Tensor, powers: list[Tensor], *, key: bool) -> Tenso
             total = torch.addcmul(total, power, source)
         out.append(total)
     return torch.stack(out, dim=-2)
-
-
-def _rates(name: str, value: float | Tensor, heads: int, blocks: int) -> Tensor:
-    """``value`` as ``(heads, blocks)`` fp64, a single number repeated."""
-    tensor = torch.as_tensor(value, dtype=torch.float64, device="cpu").detach()
-    if tensor.ndim == 0:
-        tensor = tensor.expand(heads, blocks)
-    if tensor.shape != (heads, blocks) or not bool(torch.isfinite(tensor).all()):
-        raise ValueError(
-            f"{name} has shape {tuple(tensor.shape)}: {value}; one finite number or ({heads}, "
-            f"{blocks}) of them are needed"
-        )
-    if name != "eta" and bool((tensor < 0).any()):
-        raise ValueError(f"{name} is {value}: damping is >= 0")
-    return tensor.clone()
-
-
-def _ladder(
-    omega: Tensor | None, default: Tensor, heads: int
-) -> tuple[Tensor, list | None, str | None]:
-    """The frequencies, their spec, and their dtype's name if they train."""
-    if omega is None:
-        return default, None, None
-    ladder, blocks = omega, len(default)
-    if not isinstance(ladder, Tensor):
-        ladder = torch.as_tensor(ladder, dtype=torch.float64, device="cpu")
-    if ladder.shape not in ((blocks,), (heads, blocks)):
-        raise ValueError(
-            f"omega has shape {tuple(ladder.shape)}, ({blocks},) or ({heads}, {blocks}) is needed"
-        )
-    if not bool(torch.isfinite(ladder.detach()).all()):
-        raise ValueError(f"omega is {ladder.tolist()}: finite frequencies are needed")
-    trained = isinstance(omega, nn.Parameter)
-    if trained and ladder.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"omega is {ladder.dtype}, which holds no frequency: use fp32 or fp64")
-    if ladder.requires_grad and not trained:
-        raise ValueError("omega requires a gradient: wrap it, nn.Parameter(omega), to train it")
-    name = str(ladder.dtype).removeprefix("torch.") if trained else None
-    return ladder, ladder.detach().tolist(), name
-
-
-def plain_rate(value: float | Tensor | None) -> float | list | None:
-    """A rate as JSON: a number, nested lists of a tensor, or None."""
-    return (
-        value
-        if value is None or isinstance(value, int | float)
-        else torch.as_tensor(value, device="cpu").tolist()
-    )

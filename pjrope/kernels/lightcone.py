@@ -7,8 +7,8 @@ from torch import Tensor
 from ..positions import coordinates
 from . import jets
 from ._values import real_lags
-from .algebra import Root
 from .base import Claims
+from .characteristic import Root
 from .fourier_jet import JetSector
 
 PARTS = ("both", "phase", "amplitude")

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ..positions.coordinates import bounded_shear, linear
-from ._values import check_count, parameter
+from ._values import check_count, parameter, plain_rate
 from .base import Claims
-from .jordan_action import SHEAR, JordanAction, plain_rate, toeplitz_product
+from .jordan_action import SHEAR, JordanAction, toeplitz_product
 
 FORMS = ("relative", "absolute")
 

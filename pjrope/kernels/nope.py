@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .algebra import Root
 from .base import PositionKernel
+from .characteristic import Root
 
 
 class NoPE(PositionKernel):

@@ -13,9 +13,9 @@ from torch.nn.functional import softplus
 from ..positions import coordinates
 from . import jets
 from ._values import check_count, check_length, parameter, per_head, real_lags, softplus_inverse
-from .algebra import Root, merge_roots
 from .alibi import fold_line
 from .base import Claims, PositionKernel
+from .characteristic import Root, merge_roots
 from .fourier_jet import DAMPING, draw
 
 SECTORS = ("fj", "affine", "lc")

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from ..conventions import LAYOUTS, phase_dtype, wide
 from ..positions.frequencies import Extension, extension_from_spec, geometric
 from ._values import constant, positions_of, with_trained_omega
-from .algebra import Root, merge_roots, turning_roots
 from .base import Claims, PositionKernel
+from .characteristic import Root, merge_roots, turning_roots
 
 
 def to_half(channels: Tensor) -> Tensor:

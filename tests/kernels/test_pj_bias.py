@@ -1,0 +1,68 @@
+"""PJ-bias in attention: gradients of every parameter, and sectors that start at nothing."""
+
+import pytest
+import torch
+from torch import nn
+
+from pjrope import attend
+from pjrope.kernels import PJBias, PJInit, PJRotary, RoPE
+
+LOUD = PJInit(zeta_scale=0.5)
+WAYS = {
+    "full": PJBias(2, 8, init=LOUD),
+    "two_omegas": PJBias(2, 8, share_omega=False, init=LOUD),
+    "signed": PJBias(2, 8, signed_slope=True, init=PJInit(slope=-0.5, zeta_scale=0.5)),
+    "chosen": PJBias(2, 8, init=PJInit(gates="lc", order=2, zeta_scale=0.5)),
+    "rope": RoPE(4) + PJBias(2, 8, init=LOUD),
+    "rotary": PJRotary(4, 8, omega=nn.Parameter(torch.tensor([0.4]))) + PJBias(2, 8, init=LOUD),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_gradcheck_of_every_parameter_through_attend(name):
+    kernel = WAYS[name].double()
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 6, 4, generator=generator).double() for _ in range(3))
+    names = [n for n, _ in kernel.named_parameters()]
+
+    class Call(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.kernel = kernel
+
+        def forward(self):
+            return attend(q, k, v, self.kernel, backend="eager")
+
+    def out(*values):
+        given = {f"kernel.{n}": x for n, x in zip(names, values, strict=True)}
+        return torch.func.functional_call(Call(), given, ())
+
+    inputs = tuple(p.detach().clone().requires_grad_() for p in kernel.parameters())
+    assert torch.autograd.gradcheck(out, inputs)
+    for name_, grad in zip(
+        names, torch.autograd.grad(out(*inputs).square().sum(), inputs), strict=True
+    ):
+        assert bool((grad != 0).any()), name_
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_sectors_that_start_at_nothing_train(signed):
+    """Amplitudes of 0 get a gradient at once, orders and gates as soon as amplitudes have moved."""
+    slope = 0.0 if signed else 0.1
+    kernel = PJBias(1, 16, signed_slope=signed, init=PJInit(zeta_scale=0.0, slope=slope))
+    teacher = PJBias(1, 16, init=PJInit(gates="fj", order=1, zeta_scale=2.0, seed=4))
+    lags = torch.arange(32)
+    want = teacher.lag_bias(lags).detach()
+    before = {n: p.detach().clone() for n, p in kernel.named_parameters()}
+    optimizer = torch.optim.Adam(kernel.parameters(), lr=0.02)
+    losses = []
+    for _ in range(150):
+        optimizer.zero_grad()
+        loss = (kernel.lag_bias(lags) - want).square().mean()
+        loss.backward()
+        losses.append(loss.item())
+        optimizer.step()
+    assert losses[-1] < 0.1 * losses[0]
+    for n, p in kernel.named_parameters():
+        assert bool(((p - before[n]).abs() > 1e-3).any()), n
+        assert bool(torch.isfinite(p).all()), n
