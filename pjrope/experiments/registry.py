@@ -20,6 +20,7 @@ _PLACES = {
     "jet_lm": "pjrope.experiments.jet_lm:EXPERIMENT",
     "kernel_probes": "pjrope.experiments.kernel_probes:EXPERIMENT",
     "needle_retrieval": "pjrope.experiments.needle_retrieval:EXPERIMENT",
+    "ntk_flow": "pjrope.experiments.ntk_flow:EXPERIMENT",
     "order_toy": "pjrope.experiments.order_toy:EXPERIMENT",
     "phase_lm": "pjrope.experiments.phase_lm:EXPERIMENT",
     "phase_lm/mid": "pjrope.experiments.phase_lm:MID",
