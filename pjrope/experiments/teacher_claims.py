@@ -40,8 +40,8 @@ def claim_s1(rows: Rows) -> list[str]:
         for rival in rivals
     }
     told = [
-        f"{m} answers {mean(pick(rows, method=m, **here))} rightly, "
-        + listed(f"{rival} {said(gaps[m, rival])}" for rival in rivals)
+        f"{m} answers {mean(pick(rows, method=m, **here))} of the questions rightly, "
+        + listed(f"{said(gaps[m, rival])} against {rival}" for rival in rivals)
         for m in methods
     ]
     position = all(beats(gaps[m, "none"]) for m in methods)
@@ -49,8 +49,7 @@ def claim_s1(rows: Rows) -> list[str]:
     word = NOT if not position else REPRODUCED if vote else CAVEAT
     why = ": the vote that learns nothing is not beaten" if position and not vote else ""
     return [
-        f"Affine attention teacher, λ = {sharpest:g}, at the training length: "
-        f"{'; '.join(told)} (differences to them).",
+        f"Affine attention teacher, λ = {sharpest:g}, at the training length: {'; '.join(told)}.",
         f"Claim P-S1: {word}{why}.",
     ]
 
@@ -117,7 +116,7 @@ def claim_s4(rows: Rows) -> list[str]:
             }
             named[gates, value] = [jet for jet, s in leads.items() if beats(s)]
             told.append(
-                f"{what} from {gates} gates "
+                f"by {what} from {gates} gates "
                 + listed(f"{s.text(sign=True)}" for s in leads.values())
             )
     paper = all(len(named["right", v]) == len(JETS) for v in ("gate_lead", "mass_lead"))

@@ -72,7 +72,7 @@ LEARNERS = ("none", "affine", "fj", "fj_affine", "lc_affine", "full")
 WEAK = "recency_weak_jet"
 
 MAIN_GROUPS = (
-    _group([("affine", SHARP), (WEAK, SHARP), *JETS, "lc_core"], ["majority", *LEARNERS]),
+    _group([("affine", SHARP), *JETS, "lc_core", (WEAK, SHARP)], ["majority", *LEARNERS]),
     _group([(WEAK, SWEEP[0]), (WEAK, SWEEP[-1])], ["majority", "none", "affine", "full"]),
     _group(JETS, ["fj"], omega=["trained"]),
     _group(JETS, ["full"], gates=["right"]),
@@ -115,8 +115,8 @@ EXPERIMENT = Experiment(
     presets=_presets(
         [_group([("affine", SHARP)], ["majority", "none", "affine", "full"])],
         MAIN_GROUPS,
-        book="BOOK0",
-        paper="PAPER0",
+        book="about 20 core-minutes",
+        paper="not run; about 10 core-hours by a few steps",
     ),
     cells=cells,
     run_cell=run_cell,
@@ -150,8 +150,8 @@ SUPPORT = Experiment(
     presets=_presets(
         [_group([(WEAK, SWEEP[0])], ["majority", "none"]), _group([(WEAK, SWEEP[0])], ["affine"])],
         SUPPORT_GROUPS,
-        book="BOOK1",
-        paper="PAPER1",
+        book="about 14 core-minutes",
+        paper="not run; about 7 core-hours by a few steps",
     ),
     cells=cells,
     run_cell=run_cell,
@@ -174,8 +174,8 @@ INITS = Experiment(
     presets=_presets(
         [_group(["first_jet"], ["full"], gates=["right", "wrong"])],
         INITS_GROUPS,
-        book="BOOK2",
-        paper="PAPER2",
+        book="about 17 core-minutes",
+        paper="not run; about 8 core-hours by a few steps",
     ),
     cells=cells,
     run_cell=run_cell,
@@ -202,8 +202,8 @@ GRAPE = Experiment(
     presets=_presets(
         [_group(["phase"], ["order0", "rope_given"], qk=["free"])],
         GRAPE_GROUPS,
-        book="BOOK3",
-        paper="PAPER3",
+        book="about 12 core-minutes",
+        paper="not run; about 6 core-hours by a few steps",
     ),
     cells=cells,
     run_cell=run_cell,

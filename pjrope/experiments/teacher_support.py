@@ -83,8 +83,8 @@ def claim_s2(rows: Rows) -> list[str]:
     why = ": where the support is widest, recency loses to the vote, or the vote falls as fast"
     return [
         f"Support from λ = {ends[0]:g} ({votes[0]['support']:.0f} of "
-        f"{votes[0]['length'] - 1} lags) to λ = {ends[1]:g}; the majority vote alone answers "
-        f"{mean(votes)} rightly at the first and "
+        f"{votes[0]['length'] - 1} lags) to λ = {ends[1]:g}; the majority vote answers "
+        f"{mean(votes)} of the questions rightly at the first and "
         f"{mean(pick(swept, method='majority', sharpness=ends[1]))} at the second. "
         f"Growth of the lead: {'; '.join(told)}.",
         f"Claim P-S2: {word}{why if word == CAVEAT else ''}.",

@@ -106,7 +106,7 @@ def orders() -> tuple[Table, ...]:
             f"mass_{r}{suffix}",
             times=1,
             teacher=list(JETS),
-            method=_JET_METHODS,
+            method=["fj", "full"],
         )
         for r in range(4)
         for suffix, when in (("_start", " before training"), ("", " after training"))
