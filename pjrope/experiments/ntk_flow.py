@@ -90,10 +90,10 @@ def _fit(columns: Sequence[Tensor], values: Tensor, fitted: int) -> tuple[Tensor
     return design @ (solution / size), solution / size
 
 
-def r_squared(made: Tensor, values: Tensor) -> float:
-    """``1 - |error|^2 / |values - their mean|^2`` of complex values."""
+def relative_error(made: Tensor, values: Tensor) -> float:
+    """``1 - R² = |error|^2 / |values - their mean|^2`` of complex values."""
     rest = (made - values).abs().square().sum()
-    return 1 - float(rest / (values - values.mean()).abs().square().sum())
+    return float(rest / (values - values.mean()).abs().square().sum())
 
 
 def law(order: int, angle: float, points: int = 2000) -> float:
@@ -143,7 +143,7 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
                 continue  # nothing is fitted
             row = {"method": method, "factor": factor, "rung": rung, "seed": cell.seed}
             row |= {"window": window, "angle": float(f"{abs(step) * end:.5g}")}
-            error = 1 - r_squared(made[method][:end], delta[:end])
+            error = relative_error(made[method][:end], delta[:end])
             row |= {"r2": float(f"{1 - error:.5g}"), "relative_error": float(f"{error:.3g}")}
             if method == ONE_JET:
                 row["coefficient"] = float(f"{coefficient:.4g}")

@@ -15,12 +15,16 @@ from pjrope.experiments.ntk_flow import (
     approximations,
     held_to,
     law,
-    r_squared,
     reach,
+    relative_error,
     steps,
 )
 from pjrope.kernels import RoPE
 from pjrope.positions.frequencies import NTK
+
+
+def r_squared(made, values):
+    return 1 - relative_error(made, values)
 
 
 def _lags(n):
@@ -120,7 +124,7 @@ def test_smoke_run_is_quick_complete_and_refuses_other_seeds(tmp_path):
         window = settings["length"] * (1 if row["window"] == "L" else row["factor"])
         step = float(steps(settings["head_dim"], row["factor"])[1][row["rung"]])
         assert row["angle"] == pytest.approx(abs(step) * round(window), rel=1e-3)
-        assert row["r2"] <= 1
+        assert row["relative_error"] == pytest.approx(1 - row["r2"], rel=1e-2, abs=1e-4)
     assert any("U = 0.81 (order 1)" in s for s in get("ntk_flow").sentences(result))
     assert get("ntk_flow").sentences(result.where(method=["taylor_1"])) == []
     assert get("ntk_flow").sentences(result.where(factor=2)) == []
