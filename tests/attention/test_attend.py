@@ -402,11 +402,23 @@ def test_bad_input_is_refused(call, message):
         call()
 
 
+ACTING = [n for n in FUSABLE if kernels()[n].rotates and not kernels()[n].biases]
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("kv", [1, 2, 4])
-def test_long_rotations_head_by_head_change_nothing(kv, monkeypatch):
-    kernel = RoPE(HEAD_DIM)
+@pytest.mark.parametrize("name", ACTING)
+def test_long_rotations_head_by_head_change_nothing(name, kv, monkeypatch):
+    kernel = kernels(key_heads=kv)[name]
+    for values in kernel.parameters():  # every head its own
+        values.mul_(torch.linspace(0.8, 1.2, values.numel()).view_as(values))
     q, k, v = draw(2, HEADS, kv, 40, 40)
-    whole = attend(q, k, v, kernel)
-    monkeypatch.setattr(sdpa, "ROTATED_NUMBERS", 100)
-    assert torch.equal(attend(q, k, v, kernel), whole)
+    for number in (torch.float32, torch.bfloat16):
+        call = [x.to(number) for x in (q, k, v)]
+        monkeypatch.undo()
+        whole = attend(*call, kernel, backend="sdpa")
+        monkeypatch.setattr(sdpa, "ROTATED_NUMBERS", 100)
+        torch.testing.assert_close(attend(*call, kernel, backend="sdpa"), whole)
+        if number == torch.float32:
+            truth = attend(*call, kernel, backend="eager")
+            torch.testing.assert_close(whole, truth, rtol=0, atol=2e-5)

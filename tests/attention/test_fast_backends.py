@@ -74,7 +74,7 @@ def test_equals_the_truth_on_outputs_and_all_gradients(seed, backend, dtype, sma
     names = [n for n in NAMES if kernels()[n].biases]
     name = names[seed % len(names)]
     draw = drawn(seed)
-    kernel = kernels()[name]
+    kernel = kernels(key_heads=draw["shape"]["kv"])[name]
     kernel = kernel.double() if dtype == torch.float64 else kernel
     inputs = [x.requires_grad_() for x in tensors(draw, dtype)]
     if why := refusal(backend, *inputs, kernel, draw["call"]):

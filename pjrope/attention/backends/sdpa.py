@@ -66,9 +66,8 @@ def run(problem: Problem) -> Tensor:
     """One fused call where possible, else query blocks with their own mask: ``(B, H, Q, Dv)``."""
     if not fuses(problem):
         return blocked(problem, _step)
-    one_for_all_heads = problem.kernel.rotates and problem.kernel.rotary_heads is None
     # A compiled graph would fix the length to count the pieces.
-    if one_for_all_heads and not problem.training and not torch.compiler.is_compiling():
+    if problem.kernel.rotates and not problem.training and not torch.compiler.is_compiling():
         return _by_head(problem)
     problem.prepare()
     return _fused(problem, *problem.rotated(0, problem.queries, problem.keys), problem.v)
@@ -92,26 +91,28 @@ def _by_head(problem: Problem) -> Tensor:
     step = max(1, min(heads, ROTATED_NUMBERS // max(1, problem.k[:, 0].numel())))
     q, k, v = problem.q, problem.k, problem.v
     out = q.new_empty(*q.shape[:3], v.shape[3])
-    turned_k = torch.empty_like(k[:, :step])
+    width = problem.kernel.rotate(q[:, :, :1], None, problem.q_pos[..., :1])[0].shape[3]
+    turned_k = k.new_empty(k.shape[0], step, k.shape[2], width, dtype=problem.number)
     # A head's rotated queries wait where its output will be.
-    shared = out.shape == q.shape
+    shared = (out.shape[3], out.dtype) == (width, problem.number)
     for first in range(0, heads, step):
         own = slice(first, first + step)
         served = slice(first * groups, (first + step) * groups)
-        room_q = out[:, served] if shared else torch.empty_like(q[:, served])
         room_k = turned_k[:, : k[:, own].shape[1]]
-        _turn(problem, q[:, served], k[:, own], room_q, room_k)
+        room_q = out[:, served] if shared else room_k.new_empty(*q[:, served].shape[:3], width)
+        _turn(problem, own, served, room_q, room_k)
         out[:, served] = _fused(problem, room_q, room_k, v[:, own])
     return out
 
 
-def _turn(problem: Problem, q: Tensor, k: Tensor, room_q: Tensor, room_k: Tensor) -> None:
+def _turn(problem: Problem, own: slice, served: slice, room_q: Tensor, room_k: Tensor) -> None:
     """Write rotated queries and keys into ``room_q`` and ``room_k``, piece by piece."""
+    kernel, q, k = problem.kernel.of_key_heads(own), problem.q[:, served], problem.k[:, own]
     # Where frequencies depend on the length, a piece of the positions would not tell it.
     in_pieces = problem.kernel.claims.length_free and problem.queries == problem.keys
     size = PIECE if in_pieces else max(problem.queries, problem.keys)
     for start in range(0, problem.queries, size):
         piece = slice(start, start + size)
-        room_q[:, :, piece], room_k[:, :, piece] = problem.kernel.rotate(
+        room_q[:, :, piece], room_k[:, :, piece] = kernel.rotate(
             q[:, :, piece], k[:, :, piece], problem.q_pos[..., piece], problem.k_pos[..., piece]
         )
