@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..diagnostics import kernels_by_layer
 from ..training import TrainConfig, stream, train
 from .last_token import examine
 from .spec import Cell, CellContext, Preset
@@ -43,7 +44,8 @@ def run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     if key["method"] == "majority":
         return [about[n] | {"accuracy": majority_accuracy(*exam)} for n, exam in exams.items()]
     model = make_model(key, settings, language).to(context.device)
-    before = copy.deepcopy(model.kernels)
+    kernels = [kernel for _, kernel in kernels_by_layer(model)]
+    before = copy.deepcopy(kernels)
     config = TrainConfig(
         length=length,
         position_lr=key["position_lr"],
@@ -53,7 +55,7 @@ def run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     # Nothing is kept in the work folder: a cell takes seconds, and a killed one starts afresh.
     training = train(model, sample, config, seed=cell.seed, progress=context.progress)
     about[length] |= {"train_loss": training.rows[-1]["loss"]}
-    about[length] |= learned(before, model.kernels, key["teacher"], (length, max(exams)))
+    about[length] |= learned(before, kernels, key["teacher"], (length, max(exams)))
     return [about[n] | examine(model, *exam) for n, exam in exams.items()]
 
 

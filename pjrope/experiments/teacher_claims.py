@@ -7,6 +7,8 @@ seed outside the record had chosen the number of steps.
 
 from __future__ import annotations
 
+import math
+
 from .compare import summary
 from .phase_claim import listed
 from .store import select
@@ -71,7 +73,7 @@ def claim_s3(rows: Rows) -> list[str]:
                 ours = pick(rows, method="fj", omega=omega, **here)
                 gaps = [gap(ours, pick(rows, method=m, **here)) for m in ("affine", "none")]
                 words.append(all(map(beats, gaps)))
-                least = min(gaps, key=lambda g: g.mean)
+                least = min(gaps, key=lambda g: -math.inf if g.mean is None else g.mean)
                 told.append(f"{jet} at {times} L, frequencies {omega}, {said(least)}")
             held[omega, times] = all(words)
     failed = [f"{omega} at {times} L" for (omega, times), ok in held.items() if not ok]

@@ -46,10 +46,10 @@ def gap(ours: Rows, theirs: Rows, value: str = "accuracy") -> Summary:
     Raises:
         TooFew: fewer than two such seeds.
     """
-    sides = [{**row, "side": side} for side, rows in enumerate((theirs, ours)) for row in rows]
+    sides = [{**r, "side": s} for s, rows in (("ours", ours), ("theirs", theirs)) for r in rows]
     if len({row["seed"] for row in ours} & {row["seed"] for row in theirs}) < 2:
         raise TooFew
-    return paired_difference(sides, value, method=1, baseline=0, by="side").summary
+    return paired_difference(sides, value, method="ours", baseline="theirs", by="side").summary
 
 
 def beats(difference: Summary) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..diagnostics.views import attention_layers
 from ..kernels import NoPE, PJBias, PJInit, PositionKernel, RoPE
 from ..models import Decoder, DecoderConfig
 from ..positions.frequencies import geometric
@@ -149,8 +150,7 @@ def make_model(
         kernel=kernel.spec,
     )
     model = LastToken(Decoder(config, seed=key["seed"]), answers=2)
-    for block in model.decoder.blocks:
-        layer = block.attention
+    for layer in attention_layers(model):
         layer.causal = "strict"
         if key["qk"] == "frozen":
             for p in (*layer.query.parameters(), *layer.key.parameters()):

@@ -70,7 +70,7 @@ def _state_of(kernel: PJBias, lengths: Sequence[int]) -> dict[str, float]:
     if "affine" in kernel.sectors:
         found["gated_slope"] = float((kernel.gate("affine") * kernel.slope).mean())
     if set(kernel.sectors) != {"affine"}:
-        masses = sum(effective_mass(kernel).values()).mean(0)
+        masses = torch.stack(list(effective_mass(kernel).values())).sum(0).mean(0)
         found |= {f"mass_{r}": float(mass) for r, mass in enumerate(masses)}
         found["cycles"] = float(kernel.omega[-1]) * kernel.length / (2 * math.pi)
     return found
@@ -99,7 +99,7 @@ def leads(kernel: PositionKernel, teacher: str, length: int) -> dict[str, float]
         "sector_lead": lead([float(_rms(sizes[s])[-1]) for s in ALL_SECTORS], ours),
     }
     if known.order is not None:
-        masses = sum(effective_mass(kernel).values())[-1]
+        masses = torch.stack(list(effective_mass(kernel).values())).sum(0)[-1]
         orders = _rms(order_components(kernel, lags))[-1]
         found["mass_lead"] = lead(masses.tolist(), known.order)
         found["order_lead"] = lead(orders.tolist(), known.order)

@@ -8,7 +8,8 @@ RoPE proper beside the order-0 bias that bears its name.
 
 Departures from the protocol: its reduced scale at ``book`` (one layer of width 32); embeddings
 tied; no weight decay on position parameters, gates learn ten times as fast, frequencies are held;
-one training length, exams at 1, 2 and 4 times it.
+one training length, exams at 1, 2 and 4 times it. Beyond 2 L the undamped jet of recency_weak_jet
+outgrows its recency and the teacher turns to the far end, so that no rule reads it there.
 """
 
 from __future__ import annotations
