@@ -12,11 +12,13 @@ from pjrope.experiments.needle_retrieval import (
     BOS,
     QUERY,
     SPECIAL,
+    by_rank,
     majority,
     needle_sampler,
     pair_places,
     worth,
 )
+from pjrope.experiments.store import Result
 from pjrope.training import stream
 
 PAIRS, KEYS, VALUES, LENGTH = 4, 8, 8, 40
@@ -69,21 +71,46 @@ def test_labels_are_balanced_and_majority_counts_values():
     assert majority(tokens, KEYS) == pytest.approx(sum(most) / len(most))
 
 
-def _rows(accuracy: dict[str, float], seeds: int = 3) -> list[dict]:
-    return [
-        {"method": m, "seed": s, "chance": 0.125, "majority": line, "accuracy": a + 0.001 * s}
+def test_readers_by_rank_see_the_order_of_values():
+    tokens, labels = needle_sampler(PAIRS, KEYS, VALUES, distance=4)(stream(4), 300, LENGTH)
+    last, *others = by_rank(tokens, labels, KEYS)
+    assert last == 1, "nothing fits behind a pair at distance 4"
+    assert all(abs(x - 1 / VALUES) < 0.06 for x in others), "other values agree by chance alone"
+    tokens, labels = needle_sampler(PAIRS, KEYS, VALUES)(stream(5), 2000, LENGTH)
+    slow = [
+        [row[_roles(row)[1][-rank]] == label for rank in range(1, PAIRS + 1)]
+        for row, label in zip(tokens.tolist(), labels.flatten().tolist(), strict=True)
+    ]
+    want = [sum(column) / len(column) for column in zip(*slow, strict=True)]
+    assert by_rank(tokens, labels, KEYS) == pytest.approx(want)
+
+
+EXAMS = {"pairs": PAIRS, "keys": KEYS, "values": VALUES, "sequences": 200}
+
+
+def _result(accuracy: dict[str, float], seeds: int = 3, distances=(4, 20)) -> Result:
+    rows = [
+        {"method": m, "seed": s, "chance": 1 / VALUES, "accuracy": a + 0.001 * s}
+        | {"length": LENGTH, "distance": distance}
         for m, a in accuracy.items()
         for s in range(seeds)
-        for line in (0.4, 0.5)
+        for distance in distances
     ]
+    return Result(rows, {"settings": EXAMS})
 
 
 def test_worth_tells_the_guessing_lines_and_who_passes_them():
-    first, second = worth(_rows({"rope": 0.9, "alibi": 0.46}))
-    assert "0.125" in first and "0.450" in first
-    assert "retrieving: rope." in second
-    assert "No method does better" in worth(_rows({"rope": 0.3, "alibi": 0.46}))[1]
-    assert len(worth(_rows({"rope": 0.9}, seeds=1))) == 1 and worth([]) == []
+    # Of two exams, a reader of the last value passes the one that asks for the nearest pair.
+    first, second = worth(_result({"rope": 0.9, "alibi": 0.5}))
+    assert "0.125" in first and "names the last value" in first
+    assert "retrieving: rope." in second and "closest is rope" in second
+    assert "No method does better" in worth(_result({"rope": 0.3, "alibi": 0.5}))[1]
+    assert len(worth(_result({"rope": 0.9}, seeds=1))) == 1 and worth(_result({})) == []
+
+
+def test_naming_what_stands_nearest_is_no_retrieval():
+    near = _result({"damped": 0.95}, distances=(4,))
+    assert "the last value: 1.000" in worth(near)[0] and "No method" in worth(near)[1]
 
 
 def test_smoke_runs_at_every_distance_that_fits():
