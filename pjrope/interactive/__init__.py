@@ -2,15 +2,19 @@
 
 from .alibi import attention_window, window_curves
 from .figure import Choice, InteractiveFigure, Slider
+from .gauge import gauge_curves, gauge_explorer
 from .jordan import jordan_mode_curves, jordan_modes
 from .language import SHEARS, linear_reader, reader_accuracy, reader_curves
 from .order import SCHEMES, lag_score_rows, lag_scores
+from .plane import Plane
 from .rope import EXTENSIONS, rope_score_curves, rope_scores
 from .speed import fold_error, fold_error_curves, fold_errors
+from .union import union_curves, union_explorer, union_roots
 
 __all__ = [
     "Choice",
     "InteractiveFigure",
+    "Plane",
     "Slider",
     "EXTENSIONS",
     "SCHEMES",
@@ -19,6 +23,8 @@ __all__ = [
     "fold_error",
     "fold_error_curves",
     "fold_errors",
+    "gauge_curves",
+    "gauge_explorer",
     "jordan_mode_curves",
     "jordan_modes",
     "lag_score_rows",
@@ -28,5 +34,8 @@ __all__ = [
     "reader_curves",
     "rope_score_curves",
     "rope_scores",
+    "union_curves",
+    "union_explorer",
+    "union_roots",
     "window_curves",
 ]

@@ -20,7 +20,8 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from ..plotting import DASHES, DPI, PALETTE, draw_curves, use_style
+from ..plotting import DASHES, DPI, PALETTE, WIDE, draw_curves, use_style
+from . import plane as panels
 
 Curves = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
@@ -32,6 +33,11 @@ def _look(label: str) -> dict[str, Any]:
     """Room for a long label: the default width would leave its slider none."""
     wide = {"width": "32rem", "max_width": "100%"}
     return {"description": label, "style": {"description_width": "initial"}, "layout": wide}
+
+
+def _literal(config: Mapping[str, Any]) -> str:
+    """A JavaScript object that cannot close the script it stands in."""
+    return json.dumps(config, ensure_ascii=False, sort_keys=True).replace("</", "<\\/")
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,7 @@ class InteractiveFigure(widgets.VBox):
         name: letters, digits and dashes; becomes part of the id on the page.
         marks: label -> x of vertical lines.
         caption: a sentence below the figure.
+        plane: a second panel with dots in the complex plane.
 
     Raises:
         ValueError: no alt text, no control, two controls of one name, or an unusable name.
@@ -151,6 +158,7 @@ class InteractiveFigure(widgets.VBox):
         ylim: tuple[float, float] | None = None,
         marks: Mapping[str, float] | None = None,
         caption: str = "",
+        plane: panels.Plane | None = None,
     ) -> None:
         if not alt.strip():
             raise ValueError(f"figure {name!r} has no alt text: say in words what it shows")
@@ -168,7 +176,7 @@ class InteractiveFigure(widgets.VBox):
             "ylim": ylim,
             "marks": dict(marks or {}),
         }
-        self._alt, self._caption, self._name = alt, caption, name
+        self._alt, self._caption, self._name, self._plane = alt, caption, name, plane
         self.controls = {control.name: control.widget() for control in sliders}
         self._still = widgets.HTML()
         super().__init__([*self.controls.values(), self._still])
@@ -190,9 +198,14 @@ class InteractiveFigure(widgets.VBox):
         from matplotlib.figure import Figure
         from PIL import Image  # matplotlib cannot do without it either
 
-        with use_style():
+        with use_style(WIDE if self._plane is None else (6.4, 5.2)):
             figure = Figure()  # not through pyplot: a notebook would show it a second time
-            draw_curves(figure.subplots(), self._curves(**self.values), **self._axes)
+            if self._plane is None:
+                ax = figure.subplots()
+            else:
+                ax, below = figure.subplots(2, 1, height_ratios=(5, 4))
+                self._plane.draw(below, **self.values)
+            draw_curves(ax, self._curves(**self.values), **self._axes)
             buffer = io.BytesIO()
             figure.savefig(buffer, format="png", dpi=DPI)
         small, still = io.BytesIO(), Image.open(buffer).convert("RGB").quantize(64)
@@ -210,12 +223,18 @@ class InteractiveFigure(widgets.VBox):
             "looks": list(zip(PALETTE.values(), DASHES, strict=True)),
             **self._axes,
         }
-        literal = json.dumps(config, ensure_ascii=False, sort_keys=True).replace("</", "<\\/")
+        script = _PAGE_SCRIPT.read_text(encoding="utf8")
+        if self._plane is not None:
+            script += (
+                f"const plane = {_literal(self._plane.config)};\n"
+                f"const dots = (v) => {{\n{self._plane.script.strip()}\n}};\n"
+                + panels.SCRIPT.read_text(encoding="utf8")
+            )
         return (
             f'<figure class="pj-fig" id="{number}" style="margin:0;max-width:44rem">\n'
-            f"{self._image()}\n</figure>\n<script>\n(() => {{\nconst config = {literal};\n"
+            f"{self._image()}\n</figure>\n<script>\n(() => {{\nconst config = {_literal(config)};\n"
             f"const compute = (v) => {{\n{self._script.strip()}\n}};\n"
-            f"{_PAGE_SCRIPT.read_text(encoding='utf8')}}})();\n</script>"
+            f"{script}}})();\n</script>"
         )
 
     def _with_present_values(self) -> list[Slider | Choice]:
@@ -229,7 +248,8 @@ class InteractiveFigure(widgets.VBox):
 
     def _image(self) -> str:
         data = base64.b64encode(self.png()).decode()
-        alt = html.escape(self._alt, quote=True)
+        words = [self._alt, *([] if self._plane is None else [self._plane.alt])]
+        alt = html.escape(" ".join(words), quote=True)
         return f'<img alt="{alt}" src="data:image/png;base64,{data}" style="max-width:100%">'
 
     def _redraw(self, change: object = None) -> None:
