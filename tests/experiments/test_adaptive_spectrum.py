@@ -56,6 +56,15 @@ def test_the_start_is_the_protocols():
     assert float(many.fj_zeta_re.detach().std()) == pytest.approx(0.05, rel=0.1)
 
 
+def test_cycled_restarts_prefer_another_order_each_and_others_none():
+    kernel = learner(64, 5, 0, ["cycled", "uniform"], range(5))
+    for weights in (kernel.fj_alpha_logits.softmax(-1), kernel.lc_alpha_logits.softmax(-1)):
+        assert weights[:5].argmax(-1).tolist() == [0, 1, 2, 3, 0]
+        assert weights[:5].max(-1).values.tolist() == pytest.approx([0.948] * 5, abs=1e-3)
+        assert torch.equal(weights[5:], torch.full((5, 4), 0.25))
+    assert torch.equal(kernel.gates[0], learner(64, 5, 0, ["protocol"], [0]).gates[0])
+
+
 def test_a_training_step_is_adams_on_the_mean_squared_error():
     teacher, lags = _teacher("linear"), torch.arange(LENGTH)
     kernel, twin = (learner(LENGTH, CYCLES, 0, ["uniform"], [0]) for _ in range(2))
@@ -176,6 +185,18 @@ OTHER = {"order_by_mass": 9}
 def test_the_rules_of_g1_to_g3(claim, changes, word):
     told = claims_g(_rows(**changes))
     assert next(s for s in told if s.startswith(f"P-{claim}, ")).startswith(f"P-{claim}, {word}")
+
+
+def test_the_start_of_the_protocols_own_probe_decides_where_there_is_one():
+    rows = _rows(third_jet=(["protocol"], OTHER)).rows
+    told = claims_g(Result([*rows, *({**r, "method": "cycled"} for r in rows[::5])], {}))
+    assert any(s.startswith("P-G2, not reproduced:") for s in told), "rows[::5] are protocol's"
+    rows = _rows(third_jet=(["uniform"], OTHER)).rows
+    told = claims_g(
+        Result([*rows, *({**r, "method": "cycled", "cycles": 5} for r in rows[::5])], {})
+    )
+    assert any(s.startswith("P-G2, reproduced with a caveat:") for s in told)
+    assert any("third_jet at 17 turns (from uniform 1x)" in s for s in told)
 
 
 def test_what_uniform_gates_do_not_recover_is_named():
