@@ -1,0 +1,71 @@
+"""Precision of rotary kernels far out, and the rule of P-R1."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from pjrope.experiments.rotary_precision import KERNELS, precision, rotary_claim
+
+SETTINGS = {"block": 2, "keys": 512, "length": 512}
+
+
+def test_absolute_positions_lose_the_lag_in_bf16_and_a_near_origin_keeps_it():
+    far, near = (precision("pj_rotary", 32767, "bf16", r, SETTINGS, 0) for r in ("paper", "fair"))
+    # Protocol of PJ-RoPE, T16: scores of 4 to 8 off by 3.8 to 6.8, a query of 5 grown to 229.
+    assert 1 < far["absolute"] < 20 and far["error"] > 0.1
+    assert 100 < far["q_norm"] < 400 and near["q_norm"] < 8
+    assert near["error"] < 0.05
+
+
+def test_the_law_is_exact_in_fp64_and_grows_worse_with_position_in_fp32():
+    errors = [
+        precision("pj_rotary", p, "fp32", "paper", SETTINGS, 0)["error"] for p in (4096, 1 << 20)
+    ]
+    assert errors[1] > 10 * errors[0]
+    assert precision("pj_rotary", 1 << 20, "fp64", "paper", SETTINGS, 0)["error"] < 1e-9
+
+
+@pytest.mark.parametrize("method", ["rope", "pj_rotary", "pj_rotary_3", "jordan_scaled"])
+def test_attend_keeps_the_law_a_million_tokens_out(method):
+    assert precision(method, 1 << 20, "fp32", "attend", SETTINGS, 0)["error"] < 1e-4
+
+
+def test_the_stabilised_form_is_not_relative_whatever_the_type():
+    assert precision("jordan_stabilized", 1 << 20, "fp64", "paper", SETTINGS, 0)["error"] > 0.1
+
+
+def result(paper: dict, fair: dict):
+    rows = []
+    for method in KERNELS:
+        for number in ("fp64", "fp32", "bf16"):
+            for route, errors in (("paper", paper), ("fair", fair), ("attend", fair)):
+                error = 1.0 if method == "rope" else errors[number]
+                row = {"method": method, "seed": 0, "type": number, "protocol": route}
+                rows.append({**row, "position": 9, "error": error, "q_norm": 5.0})
+    return SimpleNamespace(rows=rows)
+
+
+GOOD = {"fp64": 1.0, "fp32": 2.0, "bf16": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("paper", "fair", "word"),
+    [
+        (GOOD, GOOD, "P-R1, reproduced:"),
+        (GOOD | {"bf16": 500.0}, GOOD, "P-R1, reproduced with a caveat:"),
+        (GOOD | {"bf16": 500.0}, GOOD | {"bf16": 11.0}, "P-R1, not reproduced:"),
+        (GOOD | {"fp64": 500.0}, GOOD, "P-R1, not reproduced:"),
+    ],
+)
+def test_the_rule_of_r1(paper, fair, word):
+    said = rotary_claim(result(paper, fair))
+    assert said[0].startswith(word)
+    assert ("pj_rotary in bf16" in said[2]) == (paper["bf16"] > 10 >= fair["bf16"])
+
+
+def test_a_filtered_run_has_no_sentences():
+    whole = result(GOOD, GOOD)
+    whole.rows = [row for row in whole.rows if row["method"] == "rope"]
+    assert rotary_claim(whole) == []
