@@ -223,7 +223,7 @@ EXPERIMENT = Experiment(
             "book",
             seeds=(0, 1, 2, 3, 4),
             settings=_settings(128, steps=300, batch=16),
-            cost="about one core-hour",
+            cost="50 core-minutes",
         ),
         "paper": Preset(
             "paper",
