@@ -13,6 +13,7 @@ from torch.nn.functional import softplus
 from ..positions import coordinates
 from . import jets
 from ._values import check_count, check_length, parameter, per_head, real_lags, softplus_inverse
+from .affine import RHO
 from .alibi import fold_line
 from .base import Claims, PositionKernel
 from .characteristic import Root, merge_roots
@@ -59,6 +60,8 @@ class PJBias(PositionKernel):
         share_omega: True uses one frequency a head for both jet sectors.
         signed_slope: True learns the slope s itself, of either sign (``affine_slope``), where False
             learns ``softplus^-1(s)`` (``raw_affine_slope``). A negative slope prefers far keys.
+        coordinate: of the affine sector, as of :class:`Affine`: "linear" d/L or "lightcone"
+            asinh(d/L), which is the line near the query and a logarithm far out.
         init: a :class:`PJInit`.
 
     Raises:
@@ -81,6 +84,7 @@ class PJBias(PositionKernel):
         omega_cycles: float = 17.0,
         share_omega: bool = True,
         signed_slope: bool = False,
+        coordinate: str = "linear",
         init: PJInit | None = None,
     ) -> None:
         init = PJInit() if init is None else init
@@ -89,6 +93,8 @@ class PJBias(PositionKernel):
         check_count("heads", heads)
         check_count("max_order", max_order, least=0)
         check_length(length)
+        if coordinate not in RHO:
+            raise ValueError(f"coordinate is {coordinate!r}, known are {sorted(RHO)}")
         self._check_sectors(tuple(sectors), max_order, signed_slope, init)
         sectors = tuple(s for s in SECTORS if s in sectors)
         super().__init__(
@@ -99,11 +105,12 @@ class PJBias(PositionKernel):
             omega_cycles=omega_cycles,
             share_omega=share_omega,
             signed_slope=signed_slope,
+            coordinate=coordinate,
             init=asdict(init),
         )
         self.bias_heads, self.length, self.max_order = heads, length, max_order
         self.sectors, self.share_omega, self.init = sectors, share_omega, init
-        self.signed_slope = signed_slope
+        self.signed_slope, self.coordinate = signed_slope, coordinate
         ladder = jets.cycles_ladder(heads, length, omega_cycles)
         if set(sectors) != {"affine"}:
             self.omega = parameter(ladder)
@@ -176,14 +183,15 @@ class PJBias(PositionKernel):
     @property
     def claims(self) -> Claims:
         return Claims(
-            finite_rank="lc" not in self.sectors,
+            finite_rank=self.folds,
             bounded=not (self.signed_slope and "affine" in self.sectors),
             identity_at_zero=self.sectors == ("affine",),
         )
 
     @property
     def folds(self) -> bool:
-        return "lc" not in self.sectors
+        bent = self.coordinate == "lightcone" and "affine" in self.sectors
+        return "lc" not in self.sectors and not bent
 
     @property
     def gates(self) -> Tensor:
@@ -230,7 +238,7 @@ class PJBias(PositionKernel):
             theta = self.omega.to(d.dtype)[:, None] * d
             found["fj"] = jets.components(amplitudes, theta, *self.amplitudes("fj"))
         if "affine" in self.sectors:
-            x = coordinates.linear(d, self.length)
+            x = RHO[self.coordinate](d, self.length)
             found["affine"] = -(self.slope.to(d.dtype)[:, None] * x)[:, None]
         if "lc" in self.sectors:
             omega = getattr(self, "lc_omega", None)

@@ -8,10 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from ..conventions import LAYOUTS, phase_dtype, wide
+from ..positions import coordinates
 from ..positions.frequencies import Extension, extension_from_spec, geometric
-from ._values import constant, positions_of, with_trained_omega
+from ._values import check_length, constant, positions_of, with_trained_omega
 from .base import Claims, PositionKernel
 from .characteristic import Root, merge_roots, turning_roots
+
+COORDINATES = ("linear", "lightcone")
 
 
 def to_half(channels: Tensor) -> Tensor:
@@ -46,13 +49,17 @@ class RoPE(PositionKernel):
             Face models do.
         rotary_dim: rotate only the first so many channels, default all.
         extension: :class:`NTK`, :class:`PI` or :class:`YaRN`, to run past the training length.
+        coordinate: "linear", or "lightcone", which turns by ``omega L asinh(p/L)``.
+        length: L, tokens, of the light-cone coordinate.
 
     Raises:
-        ValueError: odd or too large dimensions, an unknown layout, a ladder of the wrong size.
+        ValueError: odd or too large dimensions, an unknown layout or coordinate, a ladder of the
+            wrong size, a light cone without length.
 
     Limits: phases are computed in fp64; a float32 ladder given as ``omega`` still carries its own
     rounding, which shifts frequencies but not the relative law. Dynamic extensions are neither
-    relative nor length-free.
+    relative nor length-free. Light-cone phases belong to the position, not to the lag: the kernel is
+    not relative, and a pair's score changes as it moves along the text.
 
     Reference: Su and others, RoFormer, equation 15. Chapter: ch-rope.
     """
@@ -68,6 +75,8 @@ class RoPE(PositionKernel):
         layout: str = "interleaved",
         rotary_dim: int | None = None,
         extension: Extension | None = None,
+        coordinate: str = "linear",
+        length: float | None = None,
     ) -> None:
         rotary_dim = head_dim if rotary_dim is None else rotary_dim
         if head_dim < 2 or head_dim % 2:
@@ -78,6 +87,13 @@ class RoPE(PositionKernel):
             raise ValueError(f"extension is {extension!r}, an object is needed: NTK(scale=4.0)")
         if layout not in LAYOUTS:
             raise ValueError(f"layout is {layout!r}, known are {LAYOUTS}")
+        if coordinate not in COORDINATES:
+            raise ValueError(f"coordinate is {coordinate!r}, known are {COORDINATES}")
+        if (length is None) == (coordinate == "lightcone"):
+            raise ValueError(
+                f"length is {length} and coordinate {coordinate!r}: the light cone needs the "
+                "training length, and only the light cone takes one"
+            )
         ladder = geometric(rotary_dim, base) if omega is None else omega
         if not isinstance(ladder, Tensor):
             ladder = torch.as_tensor(ladder, dtype=torch.float64, device="cpu")
@@ -97,9 +113,12 @@ class RoPE(PositionKernel):
             rotary_dim=rotary_dim,
             extension=None if extension is None else extension.spec,
             trained=str(ladder.dtype).removeprefix("torch.") if trained else None,
+            coordinate=coordinate,
+            length=None if length is None else check_length(length),
         )
         self.head_dim, self.rotary_dim = head_dim, rotary_dim
         self.layout, self.extension = layout, extension
+        self.coordinate, self.length = coordinate, length
         if isinstance(ladder, nn.Parameter):
             self.omega = ladder
         else:
@@ -115,9 +134,10 @@ class RoPE(PositionKernel):
     def claims(self) -> Claims:
         dynamic = self.extension is not None and self.extension.dynamic
         warm = self.extension is not None and self.extension.temperature(2.0) != 1.0
+        bent = self.coordinate == "lightcone"
         return Claims(
-            relative=not dynamic,
-            finite_rank=not dynamic,
+            relative=not (dynamic or bent),
+            finite_rank=not (dynamic or bent),
             length_free=not dynamic,
             identity_at_zero=not warm,
             norm_preserving=not warm,
@@ -164,7 +184,8 @@ class RoPE(PositionKernel):
         real = phase_dtype(x.device)
         # `*`, not a matrix product: autocast would lower the latter to bf16.
         omega = omega if omega.ndim == 1 else omega[:, None]  # one ladder a row
-        phase = pos.to(real)[..., None] * omega.to(real)
+        path = pos if self.coordinate == "linear" else coordinates.phase(pos, self.length)
+        phase = path.to(real)[..., None] * omega.to(real)
         cos, sin = phase.cos().to(wide(x)), phase.sin().to(wide(x))
         if phase.ndim == 3:
             cos, sin = cos[:, None], sin[:, None]

@@ -83,6 +83,7 @@ def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
         "rope_yarn": RoPE(HEAD_DIM, extension=YaRN(4.0, LENGTH)),
         "rope_ntk_dynamic": RoPE(HEAD_DIM, extension=NTK(length=LENGTH)),
         "rope_yarn_dynamic": RoPE(HEAD_DIM, extension=YaRN(length=LENGTH)),
+        "rope_lightcone": RoPE(HEAD_DIM, coordinate="lightcone", length=LENGTH),
         "damped": Damped(),
         "damped_local": Damped(near=6),  # an origin a block, even in short calls
         "damped_rope": DampedRoPE(HEAD_DIM, key_heads, LENGTH),
@@ -123,6 +124,9 @@ def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
         "pj_signed": PJBias(HEADS, LENGTH, signed_slope=True, init=replace(init, slope=-3.0)),
         "pj_affine_signed": PJBias(
             HEADS, LENGTH, sectors=("affine",), signed_slope=True, init=PJInit(slope=-0.5)
+        ),
+        "pj_affine_lightcone": PJBias(
+            HEADS, LENGTH, sectors=("fj", "affine"), coordinate="lightcone", init=init
         ),
         "pj_lc": PJBias(HEADS, LENGTH, sectors=("lc",), init=init),
         "rope_alibi": RoPE(HEAD_DIM) + ALiBi(HEADS),

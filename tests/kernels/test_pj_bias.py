@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from pjrope import attend
-from pjrope.kernels import PJBias, PJInit, PJRotary, RoPE
+from pjrope.kernels import Affine, PJBias, PJInit, PJRotary, RoPE
 
 LOUD = PJInit(zeta_scale=0.5)
 WAYS = {
@@ -66,3 +66,17 @@ def test_sectors_that_start_at_nothing_train(signed):
     for n, p in kernel.named_parameters():
         assert bool(((p - before[n]).abs() > 1e-3).any()), n
         assert bool(torch.isfinite(p).all()), n
+
+
+@torch.no_grad()
+def test_a_light_cone_slope_is_that_of_affine_times_its_gate():
+    bias = PJBias(2, 16, sectors=("fj", "affine"), coordinate="lightcone", init=PJInit(slope=3.0))
+    lags = torch.arange(1000)
+    affine = Affine(2, 16, slope=3.0, coordinate="lightcone").lag_bias(lags)
+    found = bias.sector_components(lags)["affine"][:, 0]
+    torch.testing.assert_close(found, affine)
+    assert bias.roots() is None and not bias.folds and not bias.claims.finite_rank
+    alone = PJBias(2, 16, sectors=("fj",), coordinate="lightcone")
+    assert alone.folds, "without the sector its coordinate does not matter"
+    with pytest.raises(ValueError, match="coordinate is 'log'"):
+        PJBias(2, 16, coordinate="log")

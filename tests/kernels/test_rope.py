@@ -226,6 +226,41 @@ def test_bad_input_is_refused(make, message):
         make()
 
 
+@torch.no_grad()
+def test_a_light_cone_turns_by_rapidity_and_is_not_relative():
+    length = 64
+    rope = RoPE(4, base=100.0, coordinate="lightcone", length=length)
+    generator = torch.Generator().manual_seed(0)
+    q, k = torch.randn(2, 1, 1, 1, 4, generator=generator, dtype=torch.float64)
+    omega = reference.rope_ladder(4, 100.0)
+    found = {}
+    for i, j in ((5, 2), (500, 497), (2**31, 2**31 - 3)):
+        a, b = rope.rotate(q, k, torch.tensor([i]), torch.tensor([j]))
+        found[i] = float((a * b).sum())
+        path = length * (math.asinh(i / length) - math.asinh(j / length))
+        want = reference.rope_score(q.flatten().tolist(), k.flatten().tolist(), path, omega)
+        assert found[i] == pytest.approx(want, abs=1e-5 if i > 2**30 else 1e-12)
+    straight = RoPE(4, base=100.0)
+    a, b = straight.rotate(q, k, torch.tensor([5]), torch.tensor([2]))
+    assert found[5] == pytest.approx(float((a * b).sum()), abs=0.02), "near the start, as RoPE"
+    assert abs(found[500] - found[5]) > 0.1 and not rope.claims.relative
+    assert rope.roots() is None and straight.roots() is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"coordinate": "log"}, "coordinate is 'log'"),
+        ({"coordinate": "lightcone"}, "needs the training length"),
+        ({"length": 64}, "only the light cone takes one"),
+        ({"coordinate": "lightcone", "length": -1}, "length is -1"),
+    ],
+)
+def test_a_coordinate_that_does_not_fit_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        RoPE(4, **options)
+
+
 def test_a_kernel_that_defines_a_face_has_it():
     class Step(PositionKernel, register=False):
         def lag_bias(self, lags):
