@@ -116,12 +116,15 @@ def _types(result: Result) -> list[str]:
     wrong = [row for row in rows if row["overflow"] != row["predicted"]]
     said = [f"{row['method']} leaves {row['type']} at lag {row['overflow']:,}" for row in lost]
     names = [f"{row['method']} in {row['type']}" for row in wrong]
+    merged = [f"{r['method']} in {r['type']} from {r['equal']:,}" for r in rows if r["equal"] >= 0]
     return [
         f"Of {len(rows)} pairs of variant and number type, {len(rows) - len(lost)} stay finite over "
         f"{looked:,} lags; {listed(said) if said else 'none leaves its type'}.",
         f"The lag was said beforehand in every case but {listed(names)}."
         if wrong
         else "The formula said so beforehand, to the lag, in every case.",
+        "Finite is not distinct: rounded codes of three frequencies begin to equal their neighbour's "
+        f"for {listed(merged) if merged else 'none'}.",
     ]
 
 

@@ -214,7 +214,11 @@ def _tables() -> tuple[Table, ...]:
         one("Phase step at the last lag, in steps at lag 0", "phase_ratio", **rough),
         one("Phase passed over the farther half of the lags, radians (17 or 17.73 turns)", "span"),
         one("Share of farther lags less than 1e-3 rad from the next", "local"),
-        one("Share of 4096 farther lags less than 1e-3 rad from another, one phase", "wrapped"),
+        one(
+            "Share of 4096 farther lags less than 1e-3 rad from another, one phase (paper: at "
+            "1,048,576 fp32 phases are themselves off by more)",
+            "wrapped",
+        ),
         one("The same, three phases together (5, 17, 61 or 5.31, 17.73, 61.17 turns)", "joint"),
         one(
             "Condition number of the columns on the farther half (paper fp32, fair fp64)",

@@ -214,7 +214,14 @@ def _tables(types: Sequence[str]) -> tuple[Table, ...]:
             "(paper: turned there; fair: counted from the block's first query), L = 512",
             "error",
             columns=("type", "protocol"),
-            where={**last, "protocol": ["paper", "fair"]},
+            where={**last, "protocol": ["paper", "fair"], "type": ["fp32", "bf16"]},
+            **numbers,
+        ),
+        Table(
+            "The same, fp64 and fp16",
+            "error",
+            columns=("type", "protocol"),
+            where={**last, "protocol": ["paper", "fair"], "type": ["fp64", "fp16"]},
             **numbers,
         ),
         *(

@@ -122,6 +122,7 @@ def test_the_sentences_follow_the_rows(rows):
     assert "P-F2, reproduced" in said[2] and "73.96" in said[2] and "1708.9" in said[2]
     assert said[3].startswith("P-F3, reproduced")
     assert "raw leaves fp16 at lag 74" in said[4] and said[5].endswith("in every case.")
+    assert "lc_wrong_scale in bf16 from 1,268" in said[6]
 
 
 @pytest.mark.parametrize(
