@@ -206,7 +206,7 @@ LONG = Experiment(
             seeds=(0, 1, 2),
             settings=full_settings(256, [256, 512, 1024, 2048, 4096, 8192])
             | {"far": {"lengths": [256, 8192, 32768], "segments": 2, "scored": 4096}},
-            cost="about 45 core-minutes",
+            cost="about 30 core-minutes",
         ),
     },
     cells=lambda preset, seeds: grid(LONG_TRAININGS, seeds),
