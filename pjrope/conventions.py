@@ -131,6 +131,14 @@ TABLE: list[Row] = [
     Row("$c$", "damping, $e^{-c\\,d/L}$", "none", "damping", "(H,)"),
     Row("$m_h$", "ALiBi slope, $-m_h d$", "nats per token", "slopes", "(H,)"),
     Row("$g$", "sector gate, softmax over the enabled sectors", "none", "gates", "(H, sectors)"),
+    Row("$\\alpha_r$", "weight of order $r$, softmax over the orders", "none", "alpha", "(H, R+1)"),
+    Row(
+        "$\\mu_r$",
+        "effective mass, $g\\,\\alpha_r\\lvert\\zeta_r\\rvert$",
+        "nats",
+        "effective_mass",
+        "(H, R+1)",
+    ),
 ]
 
 
