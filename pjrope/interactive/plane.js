@@ -12,7 +12,7 @@ const drawDots = (() => {
     role: "img", "aria-label": plane.alt, viewBox: `0 0 ${side} ${side}`,
     style: `display:block;width:${side}px;max-width:100%`,
   }, box);
-  const words = make("div", { style: "flex:1 1 12rem" }, box);
+  const words = make("div", { style: "flex:1 1 12rem;text-align:left" }, box);
   make("div", {}, words, plane.title);
   const list = make("ul", { style: "margin:0;padding-left:1.2rem" }, words);
   const at = (t) => 30 + ((t + plane.limit) / (2 * plane.limit)) * size;
