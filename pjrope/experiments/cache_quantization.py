@@ -123,7 +123,8 @@ def _settings(positions: int, queries: int) -> dict[str, Any]:
 
 
 def _tables() -> tuple[Table, ...]:
-    steps, rough = ("protocol", "step"), {"where": {"bits": 0}, "digits": 2, "form": "scientific"}
+    steps = ("protocol", "step")
+    rough: dict[str, Any] = {"where": {"bits": 0}, "digits": 2, "form": "scientific"}
     focus = list(FOCUS)
 
     def error(title: str, value: str, bits: int, **more: Any) -> Table:

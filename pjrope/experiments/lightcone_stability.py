@@ -68,7 +68,8 @@ def _collisions(angles: Tensor) -> tuple[float, float]:
         apart = (torus - torus.roll(step, 1)).abs()
         apart = torch.minimum(apart, 2 * math.pi - apart).amax(0)
         closest = torch.minimum(closest, torch.minimum(apart, apart.roll(-step)))
-    return tuple(float((near < THRESHOLD).double().mean()) for near in (alone, closest))
+    shares = [float((near < THRESHOLD).double().mean()) for near in (alone, closest)]
+    return shares[0], shares[1]
 
 
 def stability(name: str, count: int, length: int, protocol: str) -> dict[str, float]:

@@ -57,6 +57,7 @@ def _scores(
     """Scores ``(H, Q, K)`` in fp64 of turned rows rounded to a type, and the rows."""
     wide = torch.float64 if number == torch.float64 else torch.float32
     turned_q, turned_k = kernel.rotate(q.to(wide), k.to(wide), q_pos, k_pos)
+    assert turned_q is not None and turned_k is not None  # both were given
     turned_q, turned_k = turned_q.to(number), turned_k.to(number)
     scores = turned_q.double() @ turned_k.double().transpose(-1, -2)
     return scores[0], turned_q, turned_k
@@ -91,19 +92,20 @@ def precision(
     dtype, shift = TYPES[number], position - keys
     rows = [x.to(dtype) for x in (q, k, v)]
     exact = [x.double() for x in rows]  # the rounding of what comes in is not the kernel's fault
+    norms: dict[str, float] = {}
     if route == "attend":
-        scale = HEAD_DIM**-0.5
 
         def read(parts: list[Tensor], moved: int) -> Tensor:
-            out = attend(*parts, kernel, q_pos=near_q + moved, k_pos=near_k + moved, scale=scale)
-            return out.double()
+            q, k, v = parts
+            places = {"q_pos": near_q + moved, "k_pos": near_k + moved}
+            return attend(q, k, v, kernel, scale=HEAD_DIM**-0.5, **places).double()
 
-        truth, got, norms = read(exact, 0), read(rows, shift), {}
+        truth, got = read(exact, 0), read(rows, shift)
     else:
-        truth, *_ = _scores(kernel, *exact[:2], near_q, near_k, torch.float64)
+        truth, *_ = _scores(kernel, exact[0], exact[1], near_q, near_k, torch.float64)
         origin = shift if route == "paper" else -keys
         got, stored_q, stored_k = _scores(
-            kernel, *rows[:2], near_q + origin, near_k + origin, dtype
+            kernel, rows[0], rows[1], near_q + origin, near_k + origin, dtype
         )
         norms = {
             "q_norm": significant(stored_q[0, :, -1].double().norm(dim=-1).mean()),
