@@ -97,8 +97,8 @@ def precision(
 
         def read(parts: list[Tensor], moved: int) -> Tensor:
             q, k, v = parts
-            places = {"q_pos": near_q + moved, "k_pos": near_k + moved}
-            return attend(q, k, v, kernel, scale=HEAD_DIM**-0.5, **places).double()
+            q_pos, k_pos = near_q + moved, near_k + moved
+            return attend(q, k, v, kernel, q_pos=q_pos, k_pos=k_pos).double()
 
         truth, got = read(exact, 0), read(rows, shift)
     else:
