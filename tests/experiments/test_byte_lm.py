@@ -112,6 +112,14 @@ BEST = {"rope_ntk_affine": (1.7, 1.7, 1.7)}
             ("reproduced with a caveat", "reproduced with a caveat", "reproduced:"),
         ),
         (BEST | {"affine": (2.0, 2.0, 2.3)}, ("reproduced:", "not reproduced", "not reproduced")),
+        (
+            RISING | {"affine": (2.0, 2.0, 1.9)},
+            ("not reproduced", "reproduced:", "reproduced with a caveat: longer contexts help"),
+        ),
+        (  # scaling is better than a RoPE that does not rise
+            {"rope_ntk": (2.0, 1.9, 1.9)},
+            ("not reproduced", "not reproduced", "reproduced:"),
+        ),
     ],
 )
 def test_extrapolation_claims_follow_their_rules(losses, words):
@@ -123,7 +131,26 @@ def test_extrapolation_claims_follow_their_rules(losses, words):
 
 def test_extrapolation_claims_nothing_from_one_seed_or_half_a_grid():
     assert "not tested" in extrapolation_claims(_rows(FLAT_METHODS, seeds=(0,)))[0]
+    one_length = {m: losses[:1] for m, losses in FLAT_METHODS.items()}
+    assert "not tested" in extrapolation_claims(_rows(one_length, lengths=(64,)))[0]
     assert extrapolation_claims(_rows({"rope": (1.0, 1.0, 1.0)})) == []
+
+
+def test_extrapolation_says_what_a_diverged_or_a_wavering_seed_leaves_open():
+    rows = _rows(FLAT_METHODS | RISING)
+    broken = [
+        r | {"loss": None} if (r["method"], r["length"], r["seed"]) == ("rope", 512, 1) else r
+        for r in rows
+    ]
+    assert extrapolation_claims(broken)[1].startswith("P-L4, not reproduced")
+    waver = {0: -0.04, 1: 0.0, 2: 0.05}
+    rows = [
+        r | {"loss": r["loss"] + waver[r["seed"]]}
+        if (r["method"], r["length"]) == ("affine", 512)
+        else r
+        for r in rows
+    ]
+    assert extrapolation_claims(rows)[2].startswith("P-L5, not decided")
 
 
 def test_extrapolation_differs_from_baselines_in_its_methods_alone():
