@@ -20,7 +20,8 @@ GROWING = ("raw", "scaled")
 def stability_claims(result: Result) -> list[str]:
     """Sentences on P-F1, P-F2, P-F3 and on number types.
 
-    Rules, written from the wording of the claims, before the fair protocol had run:
+    Rules, written from the wording of the claims before the fair runs of this file, when the
+    published figures were known; P-F1 asked "at the most positions" at first:
 
     P-F1 *reproduced* if lc has a norm below 2 and a bias below 1 at every number of positions and
     by both protocols, while raw and scaled each pass both somewhere; *with a caveat* if, besides,
@@ -131,7 +132,7 @@ def _types(result: Result) -> list[str]:
 def cache_claims(result: Result) -> list[str]:
     """Sentences on the half of P-F1 that speaks of caches: bounded codes are easier to round.
 
-    The rule, written before the fair protocol had run: *reproduced* if, by both protocols, the key
+    The rule, written before the fair runs of this file: *reproduced* if, by both protocols, the key
     of lc at the last position is less than ten times as long as the one at L - 1 while those of raw
     and scaled are more, and the error of lc's int8 keys with one step for all is lower than those
     of raw and scaled (95 % interval of the paired difference below 0); *with a caveat* if that

@@ -24,7 +24,8 @@ def resolution_claim(
 ) -> list[str]:
     """Say where the light cone resolves less than raw and scaled, and whether its phase is why.
 
-    The rule, written before the fair protocol had run: at a precision of a protocol "lower" is a
+    The rule, written before the fair runs of this file, when the published figures and trials of the
+    codes were known: at a precision of a protocol "lower" is a
     paired difference of at least 0.03 whose 95 % interval leaves out 0, on lags from 16 L to 32 L.
     P-F4 is *reproduced* if lc is lower than raw and than scaled in fp32 by both protocols; *with a
     caveat* if, short of that, it is lower than both at some precision of some protocol; *not
