@@ -11,7 +11,7 @@ from ..diagnostics import kernels_by_layer
 from ..training import TrainConfig, stream, train
 from .last_token import examine
 from .spec import Cell, CellContext, Preset
-from .teacher_compare import PLAIN
+from .teacher_compare import FAST, PLAIN
 from .teacher_language import Language, majority_accuracy
 from .teacher_methods import OMEGA_RATES, make_model
 from .teacher_readouts import learned
@@ -49,6 +49,7 @@ def run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     config = TrainConfig(
         length=length,
         position_lr=key["position_lr"],
+        gate_lr=key.get("gate_lr", FAST),
         omega_lr=OMEGA_RATES[key["omega"]],
         **settings["training"],
     )
@@ -60,15 +61,17 @@ def run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
 
 
 def _keys(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:
-    options = [group.get(name, (default,)) for name, default in PLAIN.items()]
+    factors = {name: group.get(name, (default,)) for name, default in PLAIN.items()}
+    if "gate_lr" in group:  # else it stays out of the key, as in the cells of the first record
+        factors["gate_lr"] = group["gate_lr"]
     for (teacher, sharpness), method, *values in itertools.product(
-        group["teachers"], group["methods"], *options
+        group["teachers"], group["methods"], *factors.values()
     ):
         yield {
             "teacher": teacher,
             "sharpness": sharpness,
             "method": method,
-            **dict(zip(PLAIN, values, strict=True)),
+            **dict(zip(factors, values, strict=True)),
             "seed": seed,
         }
 

@@ -20,6 +20,10 @@ PLAIN = {  # every factor at its default
     "slope": 2.0,
     "position_lr": 1.0,
 }
+# Of gates and order weights, over the backbone's. The protocol has one rate for everything. The
+# factor came after the first record, whose rows are all at FAST and do not name it.
+FAST, ONE_RATE = 10.0, 1.0
+HELD = {**PLAIN, "gate_lr": [FAST, None]}
 REPRODUCED, CAVEAT = "reproduced", "reproduced with a caveat"
 NOT, UNTESTED = "not reproduced at this scale", "not tested at this scale"
 
@@ -34,7 +38,7 @@ def pick(rows: Rows, **where: Any) -> Rows:
     Raises:
         TooFew: fewer than two.
     """
-    found = select(rows, {**PLAIN, **where})
+    found = select(rows, {**HELD, **where})
     if len(found) < 2:
         raise TooFew
     return found

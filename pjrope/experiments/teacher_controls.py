@@ -1,4 +1,4 @@
-"""What the factors decide: where gates start, what happens to frequencies, and GRAPE's rows."""
+"""What the factors decide: gates' start and rate, what happens to frequencies, and GRAPE's rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from .compare import summary, verdict
 from .phase_claim import SMALLEST_EFFECT, listed
-from .teacher_compare import JETS, Rows, beats, gap, mean, pick, said
+from .teacher_compare import JETS, ONE_RATE, Rows, beats, gap, mean, pick, said
 
 SHARP = 16.0  # lambda of the attention teacher beside the signed ones
 INIT_TEACHERS = (("affine", SHARP), *((jet, None) for jet in JETS), ("lc_core", None))
@@ -40,6 +40,26 @@ def gates_said(rows: Rows) -> list[str]:
     return [
         f"`full`, {len(INIT_TEACHERS)} teachers: {'; '.join(told)}.",
         f"Accuracy at the training length, wrong start minus right start: {'; '.join(costs)}.",
+    ]
+
+
+def rates_said(rows: Rows) -> list[str]:
+    """What gates and order weights at one rate with everything else change (added after a record).
+
+    Rate 1 minus rate 10, at the training length, from the uniform and from the right start.
+    """
+    told = []
+    for gates in ("uniform", "right"):
+        for jet in JETS:
+            here = {"teacher": jet, "sharpness": None, "times": 1, "method": "full", "gates": gates}
+            slow, fast = pick(rows, gate_lr=ONE_RATE, **here), pick(rows, **here)
+            told.append(
+                f"{jet} from {gates} gates accuracy {_compared(gap(slow, fast))}, lead of the order "
+                f"by mass {mean(slow, 'mass_lead')} instead of {mean(fast, 'mass_lead')}"
+            )
+    return [
+        "`full`, gates and order weights at the rate of everything else minus at ten times it: "
+        f"{'; '.join(told)}."
     ]
 
 

@@ -27,14 +27,15 @@ def lead(sizes: Sequence[float], ours: int) -> float:
     """Share of one among several minus the largest share of the others.
 
     Args:
-        sizes: at least two numbers >= 0, not all zero.
+        sizes: at least two numbers >= 0.
         ours: which of them.
 
     Returns:
-        Between -1 and 1; 0 for a tie.
+        Between -1 and 1; 0 for a tie, and where all are zero: nobody leads.
     """
     others = [size for i, size in enumerate(sizes) if i != ours]
-    return (sizes[ours] - max(others)) / math.fsum(sizes)
+    total = math.fsum(sizes)
+    return (sizes[ours] - max(others)) / total if total else 0.0
 
 
 def _rms(functions: Tensor) -> Tensor:

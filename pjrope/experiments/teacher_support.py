@@ -58,6 +58,10 @@ def claim_s2(rows: Rows) -> list[str]:
     does too, and at the smallest lambda neither does worse than that vote, by the same measure;
     *with a caveat* if the lead over "none" grows at every slope and one of the controls fails;
     else *not reproduced*.
+
+    Raises:
+        TooFew: fewer than two sharpnesses, no row of a method (a guard added after the first record
+            was seen), or one seed.
     """
     swept = select(rows, {"teacher": "recency_weak_jet", "times": 1})
     sharpness = sorted({row["sharpness"] for row in swept})
@@ -66,6 +70,8 @@ def claim_s2(rows: Rows) -> list[str]:
     ends = (sharpness[0], sharpness[-1])
     methods, rivals = ("affine", "full"), ("none", "majority")
     slopes = sorted({row["slope"] for row in select(swept, {"method": list(methods)})})
+    if not slopes:
+        raise TooFew
     votes = pick(swept, method="majority", sharpness=ends[0])
     told, grown, clean = [], True, True
     for slope in slopes:

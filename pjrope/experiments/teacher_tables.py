@@ -7,7 +7,7 @@ from typing import Any
 
 from .phase_claim import SMALLEST_EFFECT
 from .spec import Table
-from .teacher_compare import JETS, PLAIN
+from .teacher_compare import HELD, JETS
 from .teacher_language import TEACHERS
 from .teacher_methods import SECTORS
 
@@ -27,7 +27,7 @@ def _table(
     title: str, value: str, rows: str = "method", columns: Any = "task", **where: Any
 ) -> Table:
     shown = {rows, columns} if isinstance(columns, str) else {rows, *columns}
-    held = {name: default for name, default in PLAIN.items() if name not in shown}
+    held = {name: default for name, default in HELD.items() if name not in shown}
     effect = SMALLEST_EFFECT if (value, rows) == ("accuracy", "method") else None
     return Table(
         title, value, rows, columns, {**held, **where}, better="higher", smallest_effect=effect
@@ -66,20 +66,27 @@ def sectors() -> tuple[Table, ...]:
     )
 
 
-def leads(teachers: Sequence[str]) -> tuple[Table, ...]:
-    """How far the right sector and order lead in `full`, before and after, by where gates start."""
+def leads(teachers: Sequence[str], suffix: str = "", **where: Any) -> tuple[Table, ...]:
+    """How far the right sector and order lead in `full`, before and after, by where gates start.
+
+    Args:
+        teachers: those without an order are left out where orders are shown.
+        suffix: of the titles, such as what ``where`` holds.
+        where: factors that are not at their defaults.
+    """
     ordered = [teacher for teacher in teachers if TEACHERS[teacher].order is not None]
     return tuple(
         _table(
-            f"Lead of the right {what} in `full`{when}",
-            f"{value}{suffix}",
+            f"Lead of the right {what} in `full`{when}{suffix}",
+            f"{value}{time}",
             rows="gates",
             method="full",
             times=1,
             teacher=ordered if what.startswith("order") else list(teachers),
+            **where,
         )
         for value, what in _LEADS.items()
-        for suffix, when in (("_start", ", before training"), ("", ", after training"))
+        for time, when in (("_start", ", before training"), ("", ", after training"))
     )
 
 

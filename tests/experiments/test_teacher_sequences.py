@@ -16,7 +16,8 @@ from pjrope.experiments.lag_language import QUERY
 from pjrope.experiments.report import report
 from pjrope.experiments.spec import Preset
 from pjrope.experiments.teacher_claims import claim_s1, claim_s3, claim_s4, claim_s5
-from pjrope.experiments.teacher_compare import JETS, PLAIN, sentences_of
+from pjrope.experiments.teacher_compare import JETS, PLAIN, pick, sentences_of
+from pjrope.experiments.teacher_controls import rates_said
 from pjrope.experiments.teacher_language import TEACHERS, Language, majority_accuracy
 from pjrope.experiments.teacher_methods import METHODS, SECTORS, make_model, start
 from pjrope.experiments.teacher_readouts import lead, leads, state
@@ -179,6 +180,20 @@ def test_lead_is_a_share_minus_the_largest_other():
     assert lead([3.0, 1.0, 0.0], 0) == pytest.approx(0.5)
     assert lead([3.0, 1.0, 0.0], 1) == pytest.approx(-0.5)
     assert lead([1.0, 1.0], 0) == 0.0
+    assert lead([0.0, 0.0, 0.0], 0) == 0.0
+
+
+def test_leads_are_those_of_the_last_head():
+    kernel = PJBias(2, 48, max_order=3)
+    with torch.no_grad():  # the first head is all recency and order 3, the last all jet of order 1
+        kernel.gate_logits.copy_(torch.tensor([[0.0, 9.0, 0.0], [9.0, 0.0, 0.0]]))
+        for name in ("fj", "lc"):
+            orders = getattr(kernel, f"{name}_alpha_logits")
+            orders.copy_(torch.tensor([[0.0, 0.0, 0.0, 9.0], [0.0, 9.0, 0.0, 0.0]]))
+            for part in ("re", "im"):
+                getattr(kernel, f"{name}_zeta_{part}").fill_(1.0)
+    found = leads(kernel, "first_jet", 48)
+    assert all(value > 0.9 for value in found.values()) and len(found) == 4
 
 
 def test_function_leads_do_not_move_with_the_gauge_and_gate_leads_do():
@@ -272,6 +287,13 @@ def test_claim_s2_must_hold_at_every_slope():
     assert "from slope 6.4" in told and "caveat" in verdict
 
 
+@pytest.mark.parametrize("missing", [("affine", "full"), ("affine",), ("full",)])
+def test_claim_s2_without_a_method_is_not_tested(missing):
+    rows = _sweep(0.95, 0.97, (0.85, 0.62), (0.86, 0.64))
+    said = sentences_of({"P-S2": claim_s2})([r for r in rows if r["method"] not in missing])
+    assert len(said) == 1 and said[0].startswith("Claim P-S2: not tested")
+
+
 @pytest.mark.parametrize(
     ("held", "trained", "expected"),
     [
@@ -290,26 +312,62 @@ def test_claim_s3(held, trained, expected):
     assert expected in claim_s3(rows)[-1]
 
 
-@pytest.mark.parametrize(
-    ("right", "uniform", "expected"),
-    [
-        ((0.9, 0.9), (0.5, 0.5), "reproduced."),
-        ((0.9, 0.9), (0.5, -0.2), "caveat: from uniform gates not by the sector's function"),
-        ((-0.1, 0.9), (0.5, 0.5), "not reproduced"),
-    ],
-)
-def test_claim_s4(right, uniform, expected):
+def _jets_of_full(right: tuple, uniform: tuple, **more) -> list[dict]:
+    """Leads of gates and of functions from either start; begins with 0.9 + 0.01 a jet's order."""
     rows = []
-    for jet in JETS:
+    for order, jet in enumerate(JETS, 1):
         for gates, (gate, function) in (("right", right), ("uniform", uniform)):
-            for row in _rows("full", jet, 0.9, gates=gates):
+            for row in _rows("full", jet, 0.9, gates=gates, **more):
                 gauge = {"gate_lead": gate + row["accuracy"] - 0.9, "mass_lead": gate}
                 rows.append(
                     {**row, **gauge, "sector_lead": function, "order_lead": function}
-                    | {"gate_lead_start": 0.947, "mass_lead_start": 0.95}
+                    | {"gate_lead_start": 0.947, "mass_lead_start": 0.9 + 0.01 * order}
                 )
-    told, verdict = claim_s4(rows)
-    assert expected in verdict and "0.947" in told
+    return rows
+
+
+TEN_TIMES = "with gates and order weights at ten times the rate"
+
+
+@pytest.mark.parametrize(
+    ("right", "uniform", "expected"),
+    [
+        ((0.9, 0.9), (0.5, 0.5), f"reproduced, {TEN_TIMES}."),
+        (
+            (0.9, 0.9),
+            (0.5, -0.2),
+            f"caveat, {TEN_TIMES}: from uniform gates not by the sector's function",
+        ),
+        ((-0.1, 0.9), (0.5, 0.5), f"not reproduced at this scale, {TEN_TIMES}."),
+    ],
+)
+def test_claim_s4(right, uniform, expected):
+    told, verdict = claim_s4(_jets_of_full(right, uniform))
+    assert expected in verdict and TEN_TIMES in told
+    for order, jet in enumerate(JETS, 1):
+        assert f"0.947 ± 0.000 and {0.9 + 0.01 * order:.3f} ± 0.000 on {jet}" in told
+
+
+def test_claim_s4_judges_the_protocols_rate_where_it_was_run():
+    fast = _jets_of_full((-0.9, -0.9), (-0.9, -0.9), gate_lr=10.0)
+    slow = _jets_of_full((0.9, 0.9), (0.5, 0.5), gate_lr=1.0)
+    assert f"not reproduced at this scale, {TEN_TIMES}" in claim_s4(fast)[-1]
+    told, verdict = claim_s4(fast + slow)
+    assert "reproduced, with gates and order weights at the rate of everything else" in verdict
+    assert "not reproduced" not in verdict and "-0.900" not in told
+    (said,) = rates_said(fast + slow)
+    assert "lead of the order by mass 0.900 ± 0.000 instead of -0.900" in said
+
+
+def test_rows_of_the_first_record_are_at_the_fast_rate_and_its_cells_do_not_name_it():
+    without, named = _rows("full", "first_jet", 0.9), _rows("full", "first_jet", 0.9, gate_lr=10.0)
+    slow = _rows("full", "first_jet", 0.9, gate_lr=1.0)
+    assert pick(without + slow) == without and pick(named + slow) == named
+    for name in GRIDS[:2]:
+        experiment = get(name)
+        assert all(
+            "gate_lr" not in c.key for c in experiment.grid(experiment.presets["book"], (0,))
+        )
 
 
 @pytest.mark.parametrize(
@@ -356,9 +414,9 @@ def test_a_grid_says_and_shows_all_it_can_when_its_book_is_run_in_small(name):
         assert f"## {table.title}" in shown
     said = shown.split("## What the numbers say")[1]
     assert "not tested" not in said
-    for claim in re.findall(r"P-S\d", " ".join(experiment.claims)):
-        if name in GRIDS[:2]:
-            assert f"Claim {claim}: " in said
+    claims = ["P-S4"] if name == GRIDS[2] else re.findall(r"P-S\d", " ".join(experiment.claims))
+    assert re.findall(r"Claim (P-S\d): ", said) == claims
+    assert said.count("in the protocol") == (2 if name == GRIDS[2] else 0)
 
 
 def test_rows_tell_what_frequencies_did_and_what_a_start_was():
@@ -379,6 +437,27 @@ def test_rows_tell_what_frequencies_did_and_what_a_start_was():
     assert drift["frozen"] == 0 < drift["slow"] < drift["trained"]
     assert all(r["cycles_start"] == 17 for r in rows)
     assert all(r["mass_1"] != r["mass_1_start"] > 0 for r in rows)
+
+
+def test_gates_and_orders_learn_at_their_own_rate():
+    experiment = get("teacher_sequences/inits")
+    settings = plain(experiment.presets["smoke"].settings) | {"sequences": 16}
+    settings["training"] = {"steps": 4, "batch": 4}
+    group = {"teachers": [["first_jet", None]], "methods": ["full"]}
+    settings["groups"] = [group, {**group, "gate_lr": [1.0, 10.0]}]
+    small = Preset("smoke", seeds=(0,), settings=settings, cost="")
+    experiment = dataclasses.replace(experiment, presets={"smoke": small})
+    rows = run(experiment, store=False, progress=False).where(times=1).rows
+    moved = {r.get("gate_lr"): abs(r["gate_lead"] - r["gate_lead_start"]) for r in rows}
+    assert set(moved) == {None, 1.0, 10.0} and moved[None] == moved[10.0] > 3 * moved[1.0] > 0
+
+
+def test_the_grid_of_inits_has_both_rates_on_the_jets():
+    experiment = get("teacher_sequences/inits")
+    keys = [c.key for c in experiment.grid(experiment.presets["book"], (0,))]
+    for rate in (1.0, 10.0):
+        found = {(k["teacher"], k["gates"]) for k in keys if k.get("gate_lr") == rate}
+        assert {(jet, gates) for jet in JETS for gates in ("uniform", "right")} <= found
 
 
 def test_smoke_learns_recency_and_the_vote_stands_beside_it():
