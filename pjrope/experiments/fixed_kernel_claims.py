@@ -82,6 +82,11 @@ def _names(methods: Sequence[str]) -> str:
     return listed(methods) if methods else "none"
 
 
+def _range(errors: Sequence[float]) -> str:
+    """The smallest and the largest; a single one stands alone."""
+    return " to ".join(dict.fromkeys((said(min(errors)), said(max(errors)))))
+
+
 def phase_claim(fits: Fits) -> list[str]:
     """K1: bases with cos wd and sin wd hold the phase, others do not.
 
@@ -173,9 +178,9 @@ def lightcone_claim(fits: Fits) -> list[str]:
         f"P-K4, {word}: lc_core is held by {_names(fits.held('lc_core', PAPER))}, lc_affine by "
         f"{_names(fits.held('lc_affine', PAPER))}; of {len(others)} other cases {len(missed)} miss "
         "the teacher at 8L.",
-        f"Far out nothing stands in for a missing asinh x: {cone} has "
-        f"{said(fits.worst('lc_affine', cone, 'L'))} of lc_affine's variance left on d < L and "
-        f"{said(fits.worst('lc_affine', cone))} on d < 8L.",
+        f"Far out nothing stands in for a missing asinh x: over the frequencies {cone} leaves "
+        f"{_range(fits.errors('lc_affine', cone, 'L'))} of lc_affine's variance on d < L and "
+        f"{_range(fits.errors('lc_affine', cone))} on d < 8L.",
     ]
 
 

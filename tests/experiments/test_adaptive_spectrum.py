@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 
 import pytest
 import torch
 
-from pjrope.experiments import Result, get, run
+from pjrope.experiments import Cell, CellContext, Preset, Result, get, run
 from pjrope.experiments.adaptive_spectrum import MAX_ORDER, fit, learner, rows_of
 from pjrope.experiments.adaptive_spectrum_claims import INITIAL, claims_g
 from pjrope.experiments.fixed_kernel import TARGETS
@@ -126,6 +127,26 @@ def test_gates_can_lie_where_functions_do_not():
     assert row["rms_affine"] == pytest.approx(expected, rel=1e-3)
 
 
+@pytest.mark.parametrize("name", ["adaptive_spectrum", "adaptive_spectrum/frequencies"])
+def test_the_restart_that_fits_best_on_d_below_L_is_told_of(name, tmp_path):
+    settings = {"length": LENGTH, "times": 4, "restarts": 3, "steps": 40, "initial": ["lc", "fj"]}
+    preset = Preset("smoke", (0,), settings | {"cycles": [CYCLES]}, "1 core-second")
+    which = {"target": "third_jet", "cycles": CYCLES, "seed": 0}
+    cell = Cell({"method": settings["initial"], **which})
+    rows = get(name).run_cell(cell, CellContext(tmp_path, "cpu", False, preset))
+    teacher = _teacher("third_jet")
+    chosen = []
+    for row, initial in zip(rows, settings["initial"], strict=True):
+        kernel = learner(LENGTH, CYCLES, 0, [initial], range(3))
+        fit(kernel, teacher, settings["steps"])
+        error = (kernel.lag_bias(torch.arange(LENGTH)) - teacher).detach().square().mean(1)
+        assert error.max() > 1.05 * error.min(), "restarts that differ, or nothing is chosen"
+        assert row["method"] == initial and row["restart"] == int(error.argmin())
+        assert row["train_mse"] == pytest.approx(float(error.min()), rel=1e-2)
+        chosen.append(row["restart"])
+    assert any(chosen), "not the first restart of every start"
+
+
 @pytest.mark.parametrize(
     ("name", "cycles"), [("adaptive_spectrum", {5}), ("adaptive_spectrum/frequencies", {5})]
 )
@@ -138,20 +159,23 @@ def test_smoke_runs_are_quick_and_say_something(name, cycles, tmp_path):
     assert found == [(t, m) for t in TARGETS for m in initial]
     assert {row["cycles"] for row in result.rows} == cycles
     told = get(name).sentences(result)
-    assert [s[:4] for s in told[:6:2]] == ["P-G1", "P-G2", "P-G3"]
+    untested = "not tested: from one seed nothing follows."
+    assert told[:3] == [f"P-G{n}, {untested}" for n in (1, 2, 3)]
     assert all(any(s.startswith(f"{t} (") for s in told) for t in TARGETS)
     assert get(name).sentences(result.where(target=["phase"])) == []
     assert get(name).sentences(result.where(method=["uniform"])) == []
 
 
-def _rows(**changes):
+def _rows(seeds=(0, 1), **changes):
     """Made-up runs in which every diagnostic is right, but where changed: target → fields."""
     rows = []
-    for target in TARGETS:
+    for target, seed in itertools.product(TARGETS, seeds):
         teacher = TEACHERS[target]
         order = teacher.order or 0
         for method in INITIAL:
-            row = {"target": target, "method": method, "seed": 0, "cycles": 17, "train_mse": 1e-6}
+            row = {"target": target, "method": method, "seed": seed, "cycles": 17}
+            row |= {"train_mse": 1e-6, "eval_r2": 0.99}
+            row |= {f"rms_{s}_far": 2.0 if s == teacher.sector else 0.5 for s in SECTORS}
             row |= {f"sector_by_{n}": teacher.sector for n in ("gate", "mass", "rms")}
             row |= {f"order_by_{n}": order for n in ("mass", "energy", "loo")}
             row |= {f"loo_{r}": 1.0 if r == order else 0.01 for r in range(4)}
@@ -196,13 +220,61 @@ def test_the_start_of_the_protocols_own_probe_decides_where_there_is_one():
         Result([*rows, *({**r, "method": "cycled", "cycles": 5} for r in rows[::5])], {})
     )
     assert any(s.startswith("P-G2, reproduced with a caveat:") for s in told)
-    assert any("third_jet at 17 turns (from uniform 1x)" in s for s in told)
+    assert any("third_jet at 17 turns (from uniform 2x)" in s for s in told)
 
 
 def test_what_uniform_gates_do_not_recover_is_named():
     told = claims_g(_rows(phase=(["uniform"], LOST), linear=(INITIAL, OTHER)))
     first, second = (s for s in told if s.startswith("From uniform gates"))
-    assert "7 of 8 teachers in every run; not always of phase (0 of 1)" in first
+    assert "7 of 8 teachers in every run; not always of phase (0 of 2)" in first
     assert "8 of 8 teachers in every run." in second
     misses = next(s for s in told if s.startswith("P-G1, runs"))
-    assert misses.endswith("phase (from uniform 1x).")
+    assert "among the fitted phase (from uniform 2x);" in misses
+    assert misses.endswith("on d < 4L, none.")
+
+
+def test_one_seed_judges_nothing():
+    verdicts = ("reproduced", "caveat")
+    assert not any(word in s for s in claims_g(_rows(seeds=(0,))) for word in verdicts)
+    lacking = [r for r in _rows().rows if r["seed"] == 0 or r["target"] != "phase"]
+    assert claims_g(Result(lacking, {}))[0] == "P-G1, not tested: from one seed nothing follows."
+
+
+def test_misses_are_told_apart_by_their_fit_at_the_limit_too():
+    short = {**OTHER, "eval_r2": 0.8999}
+    rows = _rows(third_jet=(["uniform"], short), phase=(["lc"], {**OTHER, "eval_r2": 0.9})).rows
+    told = claims_g(Result(rows, {}))
+    line = "P-G2, runs in which it is another: among the fitted phase (from lc 2x); among the "
+    assert line + "others, of R² below 0.9 on d < 4L, third_jet (from uniform 2x)." in told
+    assert "P-G1, runs in which it is another: none." in told
+    third = next(s for s in told if s.startswith("third_jet ("))
+    assert third.endswith("R² on d < 4L below 0.9 in 2 of 10.")
+    for row in rows:
+        row["cycles"] = 5 if row["target"] == "third_jet" else 17
+    told = claims_g(Result(rows, {}))
+    assert any("on d < 4L, third_jet at 5 turns (from uniform 2x)." in s for s in told)
+
+
+def test_the_sentence_says_where_rms_hangs_on_its_window():
+    far = {"rms_fj_far": 9.0}
+    told = claims_g(_rows(recency_weak_jet=(["lc", "fj"], far), phase=(["fj"], far)))
+    line = next(s for s in told if s.startswith("Rms names"))
+    assert line.endswith("another in 4 of 80 runs: fj on recency_weak_jet (4 of 10).")
+    assert any(s.endswith("names another in 0 of 80 runs.") for s in claims_g(_rows()))
+
+
+@pytest.mark.parametrize(
+    ("others", "worth"),
+    [
+        ([-0.02, -0.03], "worth nothing."),
+        ([0.02, -0.03], "worth up to 2.0% of the teacher's."),
+        ([1.5, 0.0], "worth as much as the teacher's or more."),
+    ],
+)
+def test_what_another_order_is_worth_is_never_below_nothing(others, worth):
+    result = _rows()
+    for row in result.rows:
+        rest = [r for r in range(4) if r != (TEACHERS[row["target"]].order or 0)]
+        row |= {f"loo_{r}": value for r, value in zip(rest, (*others, others[1]), strict=True)}
+    told = next(s for s in claims_g(result) if s.startswith("P-G3, "))
+    assert told.endswith(f"another order is {worth}")

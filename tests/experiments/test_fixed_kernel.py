@@ -293,3 +293,17 @@ def test_the_smallest_exact_basis_is_named_with_its_ties():
     line = next(s for s in claims_k(result) if s.startswith("Smallest basis"))
     assert "first_jet jets_1 (4)" in line and "second_jet damped_2, damped_3" not in line
     assert "recency_weak_jet none" in line
+
+
+def test_what_a_missing_asinh_leaves_is_a_range_over_the_frequencies():
+    result = _rows(_as_claimed())
+    left = {("L", 17): 0.004, ("L", 5): 0.002, ("8L", 17): 0.1, ("8L", 5): 0.6}
+    cells = [r for r in result.rows if (r["target"], r["method"]) == ("lc_affine", "lightcone")]
+    for row in cells:
+        row["relative_error"] = left[row["span"], row["cycles"]]
+    line = next(s for s in claims_k(result) if s.startswith("Far out"))
+    assert "leaves 0.002 to 0.004 of lc_affine's variance on d < L and 0.1 to 0.6 on" in line
+    for row in cells:
+        row["relative_error"] = 0.3
+    line = next(s for s in claims_k(result) if s.startswith("Far out"))
+    assert "leaves 0.3 of lc_affine's variance on d < L and 0.3 on" in line
