@@ -127,7 +127,8 @@ def recovery(rows: Rows) -> list[str]:
     )
     told = []
     for name, sector, order in ways:
-        kept, lost = [], []
+        kept: list[str] = []
+        lost: list[str] = []
         for target in TARGETS:
             runs = select(uniform, {"target": target})
             both = [r for r in runs if sector(r) and (not has_order(r) or order(r))]
