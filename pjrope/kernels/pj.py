@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -15,12 +17,15 @@ from . import jets
 from ._values import check_count, check_length, parameter, per_head, real_lags, softplus_inverse
 from .affine import RHO
 from .alibi import fold_line
-from .base import Claims, PositionKernel
+from .base import Claims, PositionKernel, _plain
 from .characteristic import Root, merge_roots
 from .fourier_jet import DAMPING, draw
 
 SECTORS = ("fj", "affine", "lc")
+JETS = ("fj", "lc")
 CHOSEN, OTHER = 2.0, -2.0  # logits of a chosen gate or order and of the rest, as in the protocol
+# What softplus of an fp32 parameter can give; the inverse of less would come back as 0.
+SMALLEST, LARGEST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
 
 
 @dataclass(frozen=True)
@@ -31,8 +36,8 @@ class PJInit:
         gates: "uniform", or a sector whose logit starts at +2 and the others' at -2.
         order: None for uniform orders, or the order whose logit starts at +2.
         slope: initial affine slope, nats per L tokens; > 0 unless the slope is signed.
-        damping: initial Fourier-jet damping c.
-        zeta_scale: standard deviation of the initial amplitudes.
+        damping: initial Fourier-jet damping c > 0.
+        zeta_scale: standard deviation of the initial amplitudes, >= 0.
         seed: of the initial amplitudes.
     """
 
@@ -65,7 +70,8 @@ class PJBias(PositionKernel):
         init: a :class:`PJInit`.
 
     Raises:
-        ValueError: no sector, an unknown one, or an initial choice that is not enabled.
+        ValueError: no sector, an unknown one, an initial choice that is not enabled, or an initial
+            value that is no number or out of its range.
 
     Limits: only products gate x slope and gate x alpha x zeta are identified by the function
     (gauge freedom), so read gates together with them. The slope changes sign only if it is signed,
@@ -95,8 +101,9 @@ class PJBias(PositionKernel):
         check_length(length)
         if coordinate not in RHO:
             raise ValueError(f"coordinate is {coordinate!r}, known are {sorted(RHO)}")
-        self._check_sectors(tuple(sectors), max_order, signed_slope, init)
-        sectors = tuple(s for s in SECTORS if s in sectors)
+        sectors = _checked_sectors(sectors)
+        _check_init(init, sectors, max_order, signed_slope)
+        _check_number("omega_cycles", omega_cycles, "17.0 is the default")
         super().__init__(
             heads=heads,
             length=length,
@@ -106,7 +113,7 @@ class PJBias(PositionKernel):
             share_omega=share_omega,
             signed_slope=signed_slope,
             coordinate=coordinate,
-            init=asdict(init),
+            init={name: _plain(value) for name, value in asdict(init).items()},
         )
         self.bias_heads, self.length, self.max_order = heads, length, max_order
         self.sectors, self.share_omega, self.init = sectors, share_omega, init
@@ -118,7 +125,7 @@ class PJBias(PositionKernel):
             self.lc_omega = parameter(ladder)
         if len(sectors) > 1:
             self.gate_logits = parameter(self._logits(sectors, init.gates).expand(heads, -1))
-        for name in (s for s in ("fj", "lc") if s in sectors):
+        for name in (s for s in JETS if s in sectors):
             orders = self._logits(range(max_order + 1), init.order).expand(heads, -1)
             setattr(self, f"{name}_alpha_logits", parameter(orders))
             for part in ("re", "im"):
@@ -137,28 +144,7 @@ class PJBias(PositionKernel):
                 self.affine_slope = parameter(slope)
             else:
                 self.raw_affine_slope = parameter(softplus_inverse(slope))
-        self.reset_parameters(torch.Generator().manual_seed(init.seed))
-
-    @staticmethod
-    def _check_sectors(
-        sectors: tuple[str, ...], max_order: int, signed_slope: bool, init: PJInit
-    ) -> None:
-        unknown = [s for s in sectors if s not in SECTORS]
-        if unknown or not sectors:
-            raise ValueError(f"sectors are {sectors}, at least one of {SECTORS} is needed")
-        if init.gates not in ("uniform", *sectors):
-            raise ValueError(f"init.gates is {init.gates!r}, enabled are {('uniform', *sectors)}")
-        if init.order is not None and not 0 <= init.order <= max_order:
-            raise ValueError(f"init.order is {init.order}, orders run from 0 to {max_order}")
-        for name, value in (("slope", init.slope), ("damping", init.damping)):
-            if not (isinstance(value, int | float) and math.isfinite(value)):
-                raise ValueError(f"init.{name} is {value!r}, one finite number is needed")
-        if init.damping <= 0:
-            raise ValueError(f"init.damping is {init.damping!r}, a number > 0 is needed")
-        if init.slope <= 0 and not signed_slope:
-            raise ValueError(
-                f"init.slope is {init.slope!r}: a number > 0, or any with signed_slope=True"
-            )
+        self.reset_parameters(torch.Generator().manual_seed(int(init.seed)))
 
     @staticmethod
     def _logits(names: Any, chosen: Any) -> Tensor:
@@ -175,7 +161,7 @@ class PJBias(PositionKernel):
         return cls(**arguments)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        for name in ("fj", "lc"):
+        for name in JETS:
             if name in self.sectors:
                 for part in ("re", "im"):
                     draw(getattr(self, f"{name}_zeta_{part}"), self.init.zeta_scale, generator)
@@ -210,19 +196,36 @@ class PJBias(PositionKernel):
             return torch.zeros_like(gates[:, 0])
         return gates[:, self.sectors.index(sector)]
 
+    def _needs(self, sector: str, what: str) -> None:
+        if sector not in self.sectors:
+            raise ValueError(
+                f"{what} belongs to {sector!r}, this PJBias has the sectors {self.sectors}: enable "
+                "it with sectors=..."
+            )
+
     def amplitudes(self, sector: str) -> tuple[Tensor, Tensor]:
-        """Real and imaginary part of ``alpha_r zeta_r`` of a jet sector, each ``(H, R+1)``."""
+        """Real and imaginary part of ``alpha_r zeta_r`` of a jet sector, each ``(H, R+1)``.
+
+        Raises:
+            ValueError: a sector that has no amplitudes, or is not enabled.
+        """
+        if sector not in JETS:
+            raise ValueError(f"sector is {sector!r}: only {JETS} have amplitudes")
+        self._needs(sector, f"amplitudes({sector!r})")
         alpha = getattr(self, f"{sector}_alpha_logits").softmax(-1)
-        return (alpha * getattr(self, f"{sector}_zeta_{part}") for part in ("re", "im"))
+        re, im = (getattr(self, f"{sector}_zeta_{part}") for part in ("re", "im"))
+        return alpha * re, alpha * im
 
     @property
     def damping(self) -> Tensor:
-        """``(H,)`` Fourier-jet damping c > 0."""
+        """``(H,)`` Fourier-jet damping c > 0; a ValueError without that sector."""
+        self._needs("fj", "damping")
         return softplus(self.raw_fj_damping)
 
     @property
     def slope(self) -> Tensor:
-        """``(H,)`` affine slope before its gate, nats per L tokens."""
+        """``(H,)`` affine slope before its gate, nats per L tokens; a ValueError without one."""
+        self._needs("affine", "slope")
         return self.affine_slope if self.signed_slope else softplus(self.raw_affine_slope)
 
     def sector_components(self, lags: Tensor) -> dict[str, Tensor]:
@@ -274,3 +277,54 @@ class PJBias(PositionKernel):
         if "affine" in self.sectors:
             found = [merge_roots(own, [Root(1, 2)]) for own in found]
         return found
+
+
+def _checked_sectors(sectors: Any) -> tuple[str, ...]:
+    """The sectors asked for, in the order of SECTORS."""
+    listed = isinstance(sectors, Iterable) and not isinstance(sectors, str)
+    asked = tuple(sectors) if listed else ()
+    if not asked or any(s not in SECTORS for s in asked):
+        raise ValueError(
+            f"sectors are {asked if listed else sectors!r}, at least one of {SECTORS} is needed, "
+            "in a tuple such as ('fj',)"
+        )
+    return tuple(s for s in SECTORS if s in asked)
+
+
+def _check_number(name: str, value: Any, way_out: str) -> None:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (number and math.isfinite(value)):
+        raise ValueError(f"{name} is {value!r}, one finite number is needed: {way_out}")
+
+
+def _check_init(init: PJInit, sectors: tuple[str, ...], max_order: int, signed: bool) -> None:
+    if init.gates not in ("uniform", *sectors):
+        raise ValueError(f"init.gates is {init.gates!r}, enabled are {('uniform', *sectors)}")
+    if init.order is not None and not (_whole(init.order) and 0 <= init.order <= max_order):
+        raise ValueError(
+            f"init.order is {init.order!r}, orders are integers from 0 to {max_order}: None starts "
+            "all alike"
+        )
+    for name in ("slope", "damping", "zeta_scale"):
+        default = getattr(PJInit, name)
+        _check_number(f"init.{name}", getattr(init, name), f"{default:.4g} is the default")
+    if not (_whole(init.seed) and -(2**63) <= init.seed < 2**64):
+        raise ValueError(f"init.seed is {init.seed!r}, an integer of 64 bits is needed: 0, 1, ...")
+    if init.zeta_scale < 0:
+        raise ValueError(
+            f"init.zeta_scale is {init.zeta_scale!r}, a standard deviation >= 0 is needed"
+        )
+    if not SMALLEST <= init.damping <= LARGEST:
+        raise ValueError(
+            f"init.damping is {init.damping!r}, a number > 0 that fp32 holds, {SMALLEST:.2g} to "
+            f"{LARGEST:.2g}, is needed"
+        )
+    if not signed and not SMALLEST <= init.slope <= LARGEST:
+        raise ValueError(
+            f"init.slope is {init.slope!r}: a number > 0 that fp32 holds, {SMALLEST:.2g} to "
+            f"{LARGEST:.2g}, or any with signed_slope=True"
+        )
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)

@@ -1,5 +1,8 @@
 """PJ-bias in attention: gradients of every parameter, and sectors that start at nothing."""
 
+import json
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -80,3 +83,60 @@ def test_a_light_cone_slope_is_that_of_affine_times_its_gate():
     assert alone.folds, "without the sector its coordinate does not matter"
     with pytest.raises(ValueError, match="coordinate is 'log'"):
         PJBias(2, 16, coordinate="log")
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        *(({"init": PJInit(order=r)}, f"init.order is {r!r}, .* None") for r in (1.5, True, -1)),
+        *(({"omega_cycles": x}, f"omega_cycles is {x!r}, .* default") for x in (NAN, INF, "a")),
+        *(
+            ({"init": PJInit(zeta_scale=x)}, f"init.zeta_scale is {x!r}, ")
+            for x in (NAN, INF, -1.0, "x", True)
+        ),
+        *(({"init": PJInit(seed=x)}, f"init.seed is {x!r}, an integer") for x in ("a", 1.5, True)),
+        ({"init": PJInit(seed=2**64)}, f"init.seed is {2**64}, "),
+        ({"sectors": None}, "sectors are None, at least one of .* in a tuple"),
+        ({"sectors": "fj"}, "sectors are 'fj', at least one of .* in a tuple"),
+        *(
+            ({"init": PJInit(slope=x)}, f"init.slope is {x!r}: .* signed_slope=True")
+            for x in (1e-300, -1.0)
+        ),
+        ({"init": PJInit(slope=1e300)}, "init.slope is .* that fp32 holds"),
+        ({"init": PJInit(slope=True)}, "init.slope is True, one finite number"),
+        ({"init": PJInit(damping=1e-300)}, "init.damping is 1e-300, a number > 0 that fp32 holds"),
+    ],
+)
+def test_what_cannot_start_is_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        PJBias(2, 16, **options)
+
+
+@pytest.mark.parametrize("value", [1e-37, 1e38])
+def test_the_smallest_and_largest_starts_arrive(value):
+    kernel = PJBias(1, 16, init=PJInit(slope=value, damping=value))
+    assert kernel.slope.item() == pytest.approx(value, rel=1e-4)
+    assert kernel.damping.item() == pytest.approx(value, rel=1e-4)
+
+
+def test_what_belongs_to_a_sector_that_is_not_there():
+    line, jets = PJBias(2, 16, sectors=("affine",)), PJBias(2, 16, sectors=("fj",))
+    for ask, says in (
+        (lambda: line.damping, r"damping belongs to 'fj', this PJBias has the sectors \('affine',"),
+        (lambda: jets.slope, "slope belongs to 'affine'"),
+        (lambda: jets.amplitudes("lc"), r"amplitudes\('lc'\) belongs to 'lc'"),
+        (lambda: jets.amplitudes("affine"), "sector is 'affine': only .* have amplitudes"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            ask()
+    assert [tuple(part.shape) for part in jets.amplitudes("fj")] == [(2, 3)] * 2
+    assert isinstance(jets.amplitudes("fj"), tuple)
+
+
+def test_numbers_of_numpy_in_an_init_become_json():
+    init = PJInit(order=np.int64(1), zeta_scale=np.float32(0.5), seed=np.int64(3))
+    spec = json.loads(json.dumps(PJBias(2, 16, init=init).spec))
+    assert spec["init"]["order"] == 1 and spec["init"]["zeta_scale"] == 0.5
