@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from .characteristic import Root, merge_roots
+from ._values import check_count
+from .characteristic import SAME, Root, merge_roots
 
 if TYPE_CHECKING:
     from .base import PositionKernel
@@ -97,6 +98,7 @@ def difference(values: Tensor, root: complex, power: int = 1) -> Tensor:
     Returns:
         ``(..., n - p)``, complex if z is.
     """
+    check_count("power", power, least=0)
     real = isinstance(root, int | float)
     values = _exact(values) if real else _exact(values).to(torch.complex128)
     for _ in range(power):
@@ -115,7 +117,23 @@ def jets_basis(roots: Sequence[Root], lags: Tensor) -> Tensor:
 
     Returns:
         ``(n, sum of multiplicities)`` complex128, root by root, rising r.
+
+    Raises:
+        ValueError: a root that stands twice.
     """
+    return _basis(_distinct(roots), lags)
+
+
+def _distinct(roots: Sequence[Root]) -> Sequence[Root]:
+    if len(merge_roots(roots)) < len(roots):
+        raise ValueError(
+            f"roots are {[r.value for r in roots]}, some of them equal: merge_roots(roots) gives "
+            "each once, with the multiplicity that it needs"
+        )
+    return roots
+
+
+def _basis(roots: Sequence[Root], lags: Tensor) -> Tensor:
     d = lags.to(torch.float64)
     columns = []
     for root in roots:
@@ -193,6 +211,7 @@ def hankel(values: Tensor) -> Tensor:
     Returns:
         ``((n + 1) // 2, n + 1 - (n + 1) // 2)``.
     """
+    _one_function(values)
     rows = (len(values) + 1) // 2
     columns = len(values) + 1 - rows
     device = values.device
@@ -212,19 +231,29 @@ def toeplitz_block(values: Tensor) -> Tensor:
     Returns:
         ``(n/2, n/2)``.
     """
+    _one_function(values)
     if len(values) < 2 or len(values) % 2:
         raise ValueError(f"{len(values)} samples: an even number of tokens has two halves")
     return hankel(values[1:]).flip(-1)
 
 
-def rank(matrix: Tensor, tol: float = 1e-10) -> int:
+def rank(matrix: Tensor, tol: float | None = None) -> int:
     """Singular values above ``tol`` of the largest; 0 for a matrix of zeros.
 
     Args:
         matrix: ``(rows, columns)``.
-        tol: no unit; in fp64 nothing below 1e-14 is more than rounding.
+        tol: no unit; None takes 1e-10, and 2e-6 for fp32, whose rounding a smaller one counts as
+            rank. In fp64 nothing below 1e-14 is more than rounding.
+
+    Raises:
+        ValueError: another number of dimensions than two, or an entry that is not finite.
+
+    Limits: numbers that were rounded to fp32 and widened again look like fp64: give ``tol``.
     """
-    sizes = torch.linalg.svdvals(_exact(matrix))
+    if matrix.ndim != 2:
+        raise ValueError(f"matrix has shape {tuple(matrix.shape)}, (rows, columns) is needed")
+    sizes = torch.linalg.svdvals(_exact(_all_finite(matrix, "matrix")))
+    tol = _tolerance(matrix, 1e-10) if tol is None else tol
     return int((sizes > tol * sizes[0]).sum()) if len(sizes) and sizes[0] > 0 else 0
 
 
@@ -234,7 +263,7 @@ def rank(matrix: Tensor, tol: float = 1e-10) -> int:
 _rank_of = rank  # where an argument takes the name
 
 
-def prony(values: Tensor, rank: int | None = None, tol: float = 1e-9) -> list[Root]:
+def prony(values: Tensor, rank: int | None = None, tol: float | None = None) -> list[Root]:
     """Roots and multiplicities of a function from its samples.
 
     ESPRIT: the leading left singular vectors of the Hankel matrix span the functions with these
@@ -245,30 +274,40 @@ def prony(values: Tensor, rank: int | None = None, tol: float = 1e-9) -> list[Ro
     Args:
         values: ``(n,)``, f at the lags 0 ... n-1, n at least twice the rank.
         rank: sum of multiplicities; None reads it from the Hankel matrix.
-        tol: for the rank, and for the fit of merged roots, as shares of the largest.
+        tol: for the rank, and for the fit of merged roots, as shares of the largest; None takes
+            1e-9, and 2e-6 for samples in fp32.
 
     Returns:
         roots by falling modulus, then by rising ``|arg|``; an empty list for f = 0.
 
     Raises:
-        ValueError: fewer samples than twice the rank.
+        ValueError: fewer samples than twice the rank, a negative rank, samples that are not finite
+            or not in a row; a root 0, as of a jump between the first samples and the rest, which
+            no jet has.
 
     Limits: exact samples, or noise well below ``tol``. Roots closer than about one over the number
     of samples, and jets whose amplitude is below ``tol``, cannot be told apart; multiplicities
-    above 4 are mostly lost to rounding. A function without roots gets the roots of its best fit:
+    above 4 are mostly lost to rounding. Samples that were rounded to fp32 and widened again
+    look like fp64: without a ``tol`` above 1e-6 their rounding is read as roots. A function without roots gets the roots of its best fit:
     look at the rank first.
 
     Reference: Prony (1795); Roy and Kailath, ESPRIT (1989). Chapter: ch-union.
     """
-    values = _exact(values)
+    tol = _tolerance(values, 1e-9) if tol is None else tol
+    values = _exact(_all_finite(_one_function(values), "values"))
     matrix = hankel(values)
-    size = _rank_of(matrix, tol) if rank is None else rank
+    size = _rank_of(matrix, tol) if rank is None else check_count("rank", rank, least=0)
     if size == 0:
         return []
     if 2 * size > len(values):
         raise ValueError(f"{len(values)} samples for rank {size}: at least {2 * size} are needed")
     span = torch.linalg.svd(matrix).U[:, :size]
     one_shift = torch.linalg.lstsq(span[:-1], span[1:]).solution
+    if torch.linalg.svdvals(one_shift)[-1] <= SAME:
+        raise ValueError(
+            "values have a root 0: the first samples do not follow the recurrence of the rest; "
+            "leave them out, as in prony(values[1:])"
+        )
     simple = torch.linalg.eigvals(one_shift)
     return _in_order(_coarsest(values, simple.tolist(), tol))
 
@@ -282,25 +321,32 @@ def fit_jets(values: Tensor, roots: Sequence[Root]) -> tuple[Tensor, float]:
 
     Returns:
         ``(sum of multiplicities,)`` complex128 amplitudes of :func:`jets_basis`; the largest
-        error, as a share of the largest sample.
+        error, as a share of the largest sample (0 where all samples are).
+
+    Raises:
+        ValueError: a root that stands twice, samples that are not finite or not in a row.
     """
-    basis = jets_basis(roots, torch.arange(len(values), device=values.device))
+    return _fit(_all_finite(_one_function(values), "values"), _distinct(roots))
+
+
+def _fit(values: Tensor, roots: Sequence[Root]) -> tuple[Tensor, float]:
+    basis = _basis(roots, torch.arange(len(values), device=values.device))
     target = _exact(values).to(torch.complex128)
     size = basis.abs().amax(0)
     amplitudes = torch.linalg.lstsq(basis / size, target[:, None]).solution[:, 0] / size
-    error = (basis @ amplitudes - target).abs().max() / target.abs().max()
-    return amplitudes, float(error)
+    error, largest = (basis @ amplitudes - target).abs().max(), float(target.abs().max())
+    return amplitudes, float(error) / (largest or 1.0)
 
 
 def _coarsest(values: Tensor, simple: list[complex], tol: float) -> list[Root]:
     """The fewest groups of near roots, each replaced by a multiple one, whose jets fit as well."""
     best = [Root(z) for z in simple]
-    bound = max(tol, 2 * fit_jets(values, best)[1])
+    bound = max(tol, 2 * _fit(values, best)[1])
     gaps = sorted({abs(a - b) for n, a in enumerate(simple) for b in simple[:n]})
     for gap in gaps:  # mirror images are equally far but for rounding: they join in one step
         groups = _linked(simple, gap * (1 + 1e-6))
         merged = [Root(sum(group) / len(group), len(group)) for group in groups]
-        if len(merged) < len(best) and fit_jets(values, merged)[1] <= bound:
+        if len(merged) < len(best) and _fit(values, merged)[1] <= bound:
             best = merged
     return best
 
@@ -321,6 +367,26 @@ def _in_order(roots: list[Root]) -> list[Root]:
         return -round(float(z.abs()), 9), round(float(z.angle().abs()), 9), root.value.imag > 0
 
     return sorted(roots, key=key)
+
+
+def _tolerance(values: Tensor, least: float) -> float:
+    """``least``, or what the rounding of a narrower number type takes."""
+    inexact = values.is_floating_point() or values.is_complex()
+    return max(least, 16 * torch.finfo(values.dtype).eps) if inexact else least
+
+
+def _one_function(values: Tensor) -> Tensor:
+    if values.ndim != 1:
+        raise ValueError(
+            f"values have shape {tuple(values.shape)}, the samples (n,) of one function are needed"
+        )
+    return values
+
+
+def _all_finite(values: Tensor, name: str) -> Tensor:
+    if not bool(torch.isfinite(values).all()):
+        raise ValueError(f"{name} holds NaN or infinity: finite numbers are needed")
+    return values
 
 
 def _exact(values: Tensor) -> Tensor:

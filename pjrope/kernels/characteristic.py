@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import cmath
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
+
+from ._values import check_count
 
 SAME = 1e-12  # roots nearer than this, as numbers, are one root
 
@@ -19,15 +22,16 @@ class Root:
         multiplicity: m >= 1.
 
     Raises:
-        ValueError: a multiplicity below 1, or z = 0.
+        ValueError: a multiplicity that is no integer >= 1, z = 0, or a z that is not finite.
     """
 
     value: complex
     multiplicity: int = 1
 
     def __post_init__(self) -> None:
-        if self.multiplicity < 1:
-            raise ValueError(f"multiplicity is {self.multiplicity}, a root has one of at least 1")
+        check_count("multiplicity", self.multiplicity)
+        if not cmath.isfinite(self.value):
+            raise ValueError(f"value is {self.value}, a root is one finite number other than 0")
         if self.value == 0:
             raise ValueError("value is 0, which kills every sequence after one step: leave it out")
         object.__setattr__(self, "value", complex(self.value))

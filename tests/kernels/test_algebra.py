@@ -318,3 +318,72 @@ def test_prony_of_nothing_and_of_too_little():
     assert prony(torch.zeros(20)) == []
     with pytest.raises(ValueError, match="10 samples for rank 6: at least 12"):
         prony(torch.randn(10, generator=torch.Generator().manual_seed(0)), rank=6)
+
+
+@pytest.mark.parametrize("first", [[1.0], [1.0, 1.0], [5.0, 3.0, 2.0]])
+def test_prony_says_that_a_root_is_zero(first):
+    values = torch.zeros(12, dtype=torch.float64)
+    values[: len(first)] = torch.tensor(first)
+    with pytest.raises(ValueError, match=r"a root 0: .* prony\(values\[1:\]\)"):
+        prony(values)
+    falling = 0.9 ** torch.arange(20, dtype=torch.float64)
+    jump = falling.clone()
+    jump[0] += 2
+    with pytest.raises(ValueError, match="a root 0"):
+        prony(jump)
+    (root,) = prony(jump[1:])
+    assert root.value == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize("size", [-1, 1.0, True])
+def test_prony_refuses_a_rank_that_is_none(size):
+    with pytest.raises(ValueError, match=f"rank is {size!r}, an integer >= 0"):
+        prony(torch.ones(8), rank=size)
+
+
+def test_samples_are_finite_and_in_a_row():
+    holed = torch.ones(8)
+    holed[3] = float("nan")
+    for ask in (prony, lambda v: fit_jets(v, [Root(1)]), lambda v: rank(hankel(v))):
+        with pytest.raises(ValueError, match="holds NaN or infinity"):
+            ask(holed)
+    for ask in (prony, lambda v: fit_jets(v, [Root(1)]), hankel, toeplitz_block):
+        with pytest.raises(ValueError, match=r"values have shape \(2, 4\), the samples \(n,\)"):
+            ask(torch.ones(2, 4))
+    with pytest.raises(ValueError, match=r"matrix has shape \(4,\)"):
+        rank(torch.ones(4))
+
+
+def test_samples_in_fp32_do_not_give_their_rounding_as_roots():
+    narrow = FourierJet(1, 64, max_order=2, omega_cycles=5.3, zeta_scale=0.5)
+    values = narrow.lag_bias(torch.arange(256))[0].detach().float()
+    assert rank(hankel(values)) == 6 and rank(hankel(values.double())) > 6
+    want = roots(narrow)[0]
+    found = prony(values)
+    assert [r.multiplicity for r in found] == [3, 3]
+    for root in want:
+        assert min(abs(root.value - other.value) for other in found) < 1e-4
+
+
+def test_fit_of_zeros_is_zero_without_error():
+    amplitudes, error = fit_jets(torch.zeros(9), [Root(1, 2)])
+    assert error == 0.0 and not bool(amplitudes.any())
+
+
+def test_powers_and_roots_that_do_not_exist():
+    with pytest.raises(ValueError, match="power is -1, an integer >= 0"):
+        difference(torch.ones(4), 1, power=-1)
+    for multiplicity in (1.5, True):
+        with pytest.raises(ValueError, match=f"multiplicity is {multiplicity}, an integer >= 1"):
+            Root(1, multiplicity)
+    for value in (float("nan"), complex(0, float("inf"))):
+        with pytest.raises(ValueError, match="a root is one finite number"):
+            Root(value)
+
+
+def test_a_root_that_stands_twice_is_no_basis():
+    twice = [Root(0.5), Root(0.5, 2)]
+    for ask in (lambda: jets_basis(twice, DAYS), lambda: fit_jets(torch.ones(9), twice)):
+        with pytest.raises(ValueError, match="some of them equal: merge_roots"):
+            ask()
+    assert jets_basis(merge_roots(twice), DAYS).shape == (12, 2)
