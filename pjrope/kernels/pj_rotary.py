@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Real
+from typing import Any
 
 from torch import Tensor
 
@@ -32,6 +33,7 @@ class PJRotary(JordanAction):
     Raises:
         ValueError: an order below 2, a head_dim that does not split into blocks, an eta that is no
             finite number, a base or a ladder that does not fit.
+        RuntimeError: from ``load_state_dict``, where another eta was saved.
 
     Limits: scores grow like ``(eta d/L)^(m-1)``, and so does the trouble of models that read past L.
     ``rotate`` alone grows with position as scores do with the lag, and bf16 then loses the
@@ -58,7 +60,7 @@ class PJRotary(JordanAction):
         check_count("head_dim", head_dim)
         if check_count("order", order) < 2:
             raise ValueError("order is 1, which has no Jordan block: use RoPE or order=2")
-        if not (isinstance(eta, Real) and math.isfinite(eta)):
+        if isinstance(eta, bool) or not (isinstance(eta, Real) and math.isfinite(eta)):
             raise ValueError(
                 f"eta is {eta!r}, one finite number is needed: JordanRoPE has one a head and block"
             )
@@ -66,3 +68,17 @@ class PJRotary(JordanAction):
         own = {"order": order, "eta": eta, "base": base}
         ladder = geometric(2 * blocks, base)
         super().__init__(head_dim, None, length, order, "scaled", omega, 0.0, eta, own, ladder)
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        # Eta is a constant of the spec, which another one, loaded silently, would contradict.
+        saved, own = state.get(f"{prefix}eta"), float(self.spec["eta"])
+        if saved is not None and not saved.is_meta:
+            found = float(saved.flatten()[0])
+            if not math.isclose(found, own, rel_tol=1e-6):
+                *_, errors = rest
+                errors.append(
+                    f"{prefix}eta is {found:g} in this state_dict, {own:g} in this PJRotary, which "
+                    "does not train it: build the kernel from the spec that was saved with it"
+                )
+                return
+        super()._load_from_state_dict(state, prefix, *rest)

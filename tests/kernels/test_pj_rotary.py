@@ -235,3 +235,28 @@ def test_a_union_in_a_decoder(kernel):
 def test_misuse_names_the_value_and_the_way_out(make, why):
     with pytest.raises(ValueError, match=why):
         make()
+
+
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("saved", [2.0, -1.0])
+def test_a_state_with_another_eta_is_refused(saved, strict):
+    """Loaded silently, the kernel's function and its spec would disagree."""
+    state = (PJRotary(8, 16, eta=saved) + PJBias(2, 16)).state_dict()
+    kernel = PJRotary(8, 16) + PJBias(2, 16)
+    with pytest.raises(RuntimeError, match=rf"eta is {saved:g} in this state_dict, 1 in this PJ"):
+        kernel.load_state_dict(state, strict=strict)
+    assert float(kernel.parts[0].eta.max()) == 1
+    with pytest.raises(RuntimeError, match="eta is 2 in this state_dict, 0 in this"):
+        PJRotary(8, 16, eta=0).load_state_dict(PJRotary(8, 16, eta=2).state_dict())
+
+
+def test_a_state_with_the_same_eta_is_taken_in_any_precision():
+    state = {n: x.float() for n, x in PJRotary(8, 16, eta=0.1).state_dict().items()}
+    kernel = PJRotary(8, 16, eta=0.1)
+    kernel.load_state_dict(state)
+    assert float(kernel.eta.max()) == pytest.approx(0.1)
+
+
+def test_true_is_no_eta():
+    with pytest.raises(ValueError, match="eta is True, one finite number"):
+        PJRotary(8, 16, eta=True)
