@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..data.batches import EvaluationWindows
 from ..kernels import DirectSum, PositionKernel, Sum
+from ..kernels._values import check_count
 from ..training import evaluate
 from .views import JETS, SECTORS, attention_layers, kernels_by_layer, leaves, sectors_of
 
@@ -26,7 +27,7 @@ class Part:
     Attributes:
         sector: "fj", "affine" or "lc"; "jets", both jet sectors; "rotation", what acts on channels
             or defines whole scores; "bias", a bias that has no sectors.
-        order: of a jet sector, or of "jets", that order alone; None takes the whole.
+        order: of a jet sector, or of "jets", that order alone, >= 0; None takes the whole.
     """
 
     sector: str
@@ -37,6 +38,8 @@ class Part:
             raise ValueError(f"part is {self.sector!r}, known are {PARTS}")
         if self.order is not None and self.sector not in (*JETS, "jets"):
             raise ValueError(f"{self.sector!r} has no orders: only {(*JETS, 'jets')} do")
+        if self.order is not None:
+            check_count("order", self.order, least=0)
 
     def __str__(self) -> str:
         return self.sector if self.order is None else f"{self.sector} order {self.order}"
@@ -83,11 +86,24 @@ def without(kernel: PositionKernel, part: Part) -> PositionKernel:
         part: a :class:`Part`.
 
     Returns:
-        a kernel that shares its parameters with the given one; that one itself if it has not the
-        part.
+        a kernel that shares its parameters with the given one.
+
+    Raises:
+        ValueError: the kernel has not the part.
     """
+    reduced = _without(kernel, part)
+    if reduced is kernel:
+        known = [str(p) for p in parts_of(kernel)]
+        raise ValueError(
+            f"this {type(kernel).__name__} has not the part {str(part)!r}: it has {known}"
+        )
+    return reduced
+
+
+def _without(kernel: PositionKernel, part: Part) -> PositionKernel:
+    """As :func:`without`, but the kernel itself if it has not the part."""
     if isinstance(kernel, Sum | DirectSum):
-        parts = [without(leaf, part) for leaf in kernel.parts]
+        parts = [_without(leaf, part) for leaf in kernel.parts]
         same = all(a is b for a, b in zip(parts, kernel.parts, strict=True))
         return kernel if same else type(kernel)(*parts)
     if part not in parts_of(kernel):
@@ -146,7 +162,7 @@ def left_out(model: nn.Module, part: Part) -> Iterator[nn.Module]:
     """
     layers = attention_layers(model)
     whole = [layer.kernel for layer in layers]
-    reduced = [without(kernel, part) for kernel in whole]
+    reduced = [_without(kernel, part) for kernel in whole]
     if all(a is b for a, b in zip(whole, reduced, strict=True)):
         known = [str(p) for p in parts_of(model)]
         raise ValueError(f"no layer of this model has the part {str(part)!r}: it has {known}")

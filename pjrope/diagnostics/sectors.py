@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -58,7 +59,7 @@ def sector_summary(
         sector; and, not gauge-free, ``gate`` and ``slope``. What does not apply is None.
 
     Raises:
-        ValueError: a kernel without a sector, or a window below 2 tokens.
+        ValueError: a kernel without a sector, or windows that are no list of integers >= 2.
 
     Limits: with a light-cone coordinate, the slope per token is that of short lags. Where "fj" and
     "lc" span nearly the same functions (a turn per L tokens or slower), the split between them is
@@ -107,9 +108,12 @@ def _columns(
 
 
 def _windows(lengths: Sequence[int]) -> list[int]:
+    if not isinstance(lengths, Iterable):
+        raise ValueError(f"lengths is {lengths!r}: a list of windows is needed, [{lengths!r}]")
     windows = list(lengths)
-    if not windows or min(windows) < 2:
-        raise ValueError(f"lengths are {windows}: windows of 2 tokens or more are needed")
+    whole = all(isinstance(n, Integral) and not isinstance(n, bool) for n in windows)
+    if not windows or not whole or min(windows) < 2:
+        raise ValueError(f"lengths are {windows}: integers, windows of 2 tokens or more are needed")
     return windows
 
 

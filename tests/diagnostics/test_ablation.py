@@ -183,6 +183,8 @@ def test_an_error_on_the_way_leaves_the_model_as_it_was():
     [
         (("rope",), "part is 'rope', known are"),
         (("affine", 1), "'affine' has no orders"),
+        (("fj", -1), "order is -1, an integer >= 0"),
+        (("fj", 1.0), "order is 1.0, an integer >= 0"),
     ],
 )
 def test_parts_that_do_not_exist(part, says):
@@ -194,3 +196,10 @@ def test_a_part_no_layer_has():
     for part in (Part("lc"), Part("jets", 7), Part("bias")):
         with pytest.raises(ValueError, match=r"no layer of this model has the part .* it has"):
             leave_one_out_loss(model(FourierJet(2, 16)), WINDOWS, lengths=[16], parts=[part])
+
+
+@pytest.mark.parametrize("kernel", [PJ, RoPE(8) + PJ], ids=["leaf", "sum"])
+@pytest.mark.parametrize("part", [Part("fj", 9), Part("bias")])
+def test_a_kernel_without_the_part_says_what_it_has(kernel, part):
+    with pytest.raises(ValueError, match=f"has not the part '{part}': it has .*'fj order 2'"):
+        without(kernel, part)

@@ -154,10 +154,15 @@ def test_frequencies_of_a_light_cone_of_its_own_are_its_own():
     assert cycles == {"fj": pytest.approx(17, rel=1e-6), "lc": pytest.approx(8.5, rel=1e-6)}
 
 
-@pytest.mark.parametrize("lengths", [[], [1], [64, 0]])
-def test_windows_too_short(lengths):
+@pytest.mark.parametrize("lengths", [[], [1], [64, 0], [16.0], [True, 4]])
+def test_windows_that_are_none(lengths):
     with pytest.raises(ValueError, match="windows of 2 tokens or more"):
         sector_summary(union(), lengths)
+
+
+def test_one_window_is_a_list_of_one():
+    with pytest.raises(ValueError, match=r"lengths is 16: a list of windows is needed, \[16\]"):
+        sector_summary(union(), 16)
 
 
 def test_kernels_without_sectors():
