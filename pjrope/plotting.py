@@ -211,10 +211,14 @@ def lag_response(ax: Axes, kernel: PositionKernel, lags: Tensor, *, head: int = 
         alt text of the figure.
 
     Raises:
-        ValueError: a kernel without sectors, or a head that it has not.
+        ValueError: a kernel without sectors, a head that it has not, or no lags.
     """
     from .diagnostics import sector_functions, sectors_of
 
+    if lags.ndim != 1 or not len(lags):
+        raise ValueError(
+            f"lags have shape {tuple(lags.shape)}: one or more in a row, as torch.arange(128) gives"
+        )
     functions = sector_functions(kernel, lags)
     if len(functions) > 1:
         functions = {"total": kernel.lag_bias(lags), **functions}
@@ -235,7 +239,9 @@ def lag_response(ax: Axes, kernel: PositionKernel, lags: Tensor, *, head: int = 
     return alt_text(curves, ax.get_xlabel(), ax.get_ylabel())
 
 
-def gates_over_training(ax: Axes, steps: Sequence[int], gates: Mapping[str, Any]) -> str:
+def gates_over_training(
+    ax: Axes, steps: Sequence[int], gates: Mapping[str, Any], *, sectors: int | None = None
+) -> str:
     """Draw the gates of a union as training goes on, with the line of equal gates.
 
     Args:
@@ -243,26 +249,36 @@ def gates_over_training(ax: Axes, steps: Sequence[int], gates: Mapping[str, Any]
         steps: ``(n,)`` optimiser steps.
         gates: sector to ``(n,)`` gates, or ``(seeds, n)``: then the mean, and a band from the
             lowest to the highest seed.
+        sectors: how many the softmax is over, so that equal gates are one over it; None takes those
+            passed where they sum to 1, and draws no line where they do not.
 
     Returns:
         alt text of the figure.
 
     Raises:
-        ValueError: no sector or an unknown one, or another number of gates than of steps.
+        ValueError: no sector or an unknown one, another number of gates than of steps, or more
+            gates than sectors.
 
     Limits: a gate alone says nothing about the function (:func:`pjrope.diagnostics.regauge`).
     """
     if not gates:
         raise ValueError("no gates to draw: pass {sector: gates} with at least one entry")
-    curves = {}
+    if sectors is not None and sectors < len(gates):
+        raise ValueError(
+            f"sectors is {sectors}, {len(gates)} gates are passed: as many sectors or more are needed"
+        )
+    curves, whole = {}, np.zeros(len(steps))
     for name, values in gates.items():
         mean, low, high = _over_seeds(values, len(steps), f"gates of {name!r}")
         line = _sector_line(name)
         ax.plot(steps, mean, **line)
         ax.fill_between(steps, low, high, color=line["color"], alpha=0.18, linewidth=0)
         curves[line["label"]] = (list(steps), mean.tolist())
-    if len(gates) > 1:
-        ax.axhline(1 / len(gates), color="#555555", linewidth=1, linestyle=":", label="equal gates")
+        whole += mean
+    if sectors is None and np.allclose(whole, 1, atol=0.01):
+        sectors = len(gates)
+    if sectors is not None and sectors > 1:
+        ax.axhline(1 / sectors, color="#555555", linewidth=1, linestyle=":", label="equal gates")
     ax.set_ylim(-0.02, 1.02)
     label_axes(ax, x=("training", "steps"), y=("gate", None))
     ax.legend(loc="best")
@@ -288,7 +304,7 @@ def order_spectrum(
     """
     if not 0 < len(spectra) <= len(HATCHES):
         raise ValueError(f"{len(spectra)} spectra: 1 to {len(HATCHES)} can be told apart")
-    orders = np.atleast_2d(np.asarray(next(iter(spectra.values())), dtype=float)).shape[1]
+    orders = np.atleast_2d(_numbers(next(iter(spectra.values())))).shape[1]
     width, said = 0.8 / len(spectra), []
     looks = zip(spectra.items(), PALETTE.values(), HATCHES, strict=False)
     for k, ((label, values), colour, hatch) in enumerate(looks):
@@ -309,9 +325,18 @@ def order_spectrum(
     return " ".join([f"Bar figure: {ax.get_ylabel()} by order of the jet.", *said])
 
 
+def _numbers(values: Any) -> np.ndarray:
+    """As fp64 of numpy; tensors may be on a device and in a graph, alone or in a list."""
+    if isinstance(values, list | tuple):
+        return np.asarray([_numbers(v) for v in values], dtype=float)
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().double()
+    return np.asarray(values, dtype=float)
+
+
 def _over_seeds(values: Any, count: int, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, lowest and highest over seeds of ``(n,)`` or ``(seeds, n)``."""
-    rows = np.atleast_2d(np.asarray(values, dtype=float))
+    rows = np.atleast_2d(_numbers(values))
     if rows.ndim != 2 or rows.shape[1] != count:
         raise ValueError(
             f"{what} have shape {rows.shape}: ({count},) or (seeds, {count}) is needed"

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from pjrope import plotting
+from pjrope.diagnostics import effective_mass
 from pjrope.kernels import ALiBi, FourierJet, PJBias, PJInit, RoPE
 
 
@@ -121,6 +122,8 @@ def test_lag_response_refuses_what_it_cannot_draw(ax):
         plotting.lag_response(ax, ALiBi(2), torch.arange(4), head=2)
     with pytest.raises(ValueError, match="RoPE has no sector"):
         plotting.lag_response(ax, RoPE(8), torch.arange(4))
+    with pytest.raises(ValueError, match=r"lags have shape \(0,\): one or more"):
+        plotting.lag_response(ax, ALiBi(2), torch.arange(0))
 
 
 def test_sectors_differ_by_more_than_colour():
@@ -139,6 +142,24 @@ def test_gates_over_training(ax):
     assert band[:, 1].min() == pytest.approx(0.1) and band[:, 1].max() == pytest.approx(0.5)
     assert "light cone starts at 0.5 and ends at 0.8" in words
     assert ax.get_xlabel() == "training (steps)"
+
+
+def test_equal_gates_are_those_of_all_sectors(ax):
+    two_of_three = {"fj": [0.4, 0.2], "lc": [0.3, 0.6]}
+    plotting.gates_over_training(ax, [0, 1], two_of_three)
+    assert "equal gates" not in drawn(ax), "how many there are cannot be known"
+    plotting.gates_over_training(ax, [0, 1], two_of_three, sectors=3)
+    assert set(drawn(ax)["equal gates"].get_ydata()) == {1 / 3}
+
+
+def test_figures_take_tensors_that_train(ax):
+    kernel = PJBias(2, 16)
+    words = plotting.order_spectrum(ax, {"fj": effective_mass(kernel)["fj"]})
+    mean = effective_mass(kernel)["fj"].mean(0).tolist()
+    assert f"order 0 {mean[0]:.3g}, order 1 {mean[1]:.3g}" in words
+    log = torch.nn.Parameter(torch.tensor([0.3, 0.4])).bfloat16()
+    plotting.gates_over_training(ax, [0, 1], {"fj": log, "lc": [1 - log[0], 1 - log[1]]})
+    assert list(drawn(ax)["light cone"].get_ydata()) == pytest.approx([0.7, 0.6], abs=1e-2)
 
 
 def test_order_spectrum(ax):
@@ -166,6 +187,10 @@ def test_order_spectrum(ax):
         (
             lambda ax: plotting.gates_over_training(ax, [0, 1], {"fj": [0]}),
             r"\(2,\) or \(seeds, 2\)",
+        ),
+        (
+            lambda ax: plotting.gates_over_training(ax, [0], {"fj": [1], "lc": [0]}, sectors=1),
+            "sectors is 1, 2 gates are passed",
         ),
         (lambda ax: plotting.order_spectrum(ax, {}), "0 spectra: 1 to 5"),
         (lambda ax: plotting.order_spectrum(ax, {"a": [0, 1], "b": [0]}), r"spectrum 'b' have"),
