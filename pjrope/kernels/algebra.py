@@ -302,7 +302,7 @@ def prony(values: Tensor, rank: int | None = None, tol: float | None = None) -> 
     if 2 * size > len(values):
         raise ValueError(f"{len(values)} samples for rank {size}: at least {2 * size} are needed")
     span = torch.linalg.svd(matrix).U[:, :size]
-    one_shift = torch.linalg.lstsq(span[:-1], span[1:]).solution
+    one_shift = _least_squares(span[:-1], span[1:])
     if torch.linalg.svdvals(one_shift)[-1] <= SAME:
         raise ValueError(
             "values have a root 0: the first samples do not follow the recurrence of the rest; "
@@ -333,7 +333,7 @@ def _fit(values: Tensor, roots: Sequence[Root]) -> tuple[Tensor, float]:
     basis = _basis(roots, torch.arange(len(values), device=values.device))
     target = _exact(values).to(torch.complex128)
     size = basis.abs().amax(0)
-    amplitudes = torch.linalg.lstsq(basis / size, target[:, None]).solution[:, 0] / size
+    amplitudes = _least_squares(basis / size, target[:, None])[:, 0] / size
     error, largest = (basis @ amplitudes - target).abs().max(), float(target.abs().max())
     return amplitudes, float(error) / (largest or 1.0)
 
@@ -367,6 +367,13 @@ def _in_order(roots: list[Root]) -> list[Root]:
         return -round(float(z.abs()), 9), round(float(z.angle().abs()), 9), root.value.imag > 0
 
     return sorted(roots, key=key)
+
+
+def _least_squares(columns: Tensor, target: Tensor) -> Tensor:
+    # Torch's default on a CPU, gelsy, takes its pivots from memory that nobody has filled, so that
+    # fits of nearly equal columns fail by chance. Elsewhere there is no choice.
+    driver = "gelsd" if columns.device.type == "cpu" else None
+    return torch.linalg.lstsq(columns, target, driver=driver).solution
 
 
 def _tolerance(values: Tensor, least: float) -> float:
