@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .byte_lm import SMOKE, card_of, corpus_of, full_settings, grid, loss_table, run_cell
-from .compare import paired_difference, summary, verdict
+from .byte_losses import Losses
 from .phase_claim import listed
 from .spec import Experiment, Preset, Table
-from .store import Result, select
+from .store import Result
 
 TRAININGS = (
     ("none",),
@@ -28,42 +28,9 @@ TRAININGS = (
     ("rope_affine_spread", "rope_ntk_affine_spread"),
 )
 BASELINE = "alibi"
-SMALLEST_EFFECT = 0.01
 OWN_TRAINING = {"own_training": {"affine_fast": {"position_lr": 10.0}}}
 # What the papers compare; the controls that start at ALiBi's slopes are ours.
 PUBLISHED = ("none", "rope", "rope_ntk", "affine", "rope_affine", "rope_ntk_affine")
-
-
-class _Losses:
-    """Losses by method and length, and what two of them differ by over shared seeds."""
-
-    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        self.rows = rows
-        self.lengths = sorted({row["length"] for row in rows})
-        self.methods = list(dict.fromkeys(row["method"] for row in rows))
-
-    def said(self, method: str, length: int) -> str:
-        values = [row["loss"] for row in select(self.rows, {"method": method, "length": length})]
-        return summary(values).text()
-
-    def against(self, method: str, other: str, length: int) -> tuple[str, str]:
-        """Verdict and difference in words."""
-        gap = paired_difference(
-            self.rows, "loss", method=method, baseline=other, where={"length": length}
-        )
-        return verdict(gap, SMALLEST_EFFECT), gap.summary.text(sign=True)
-
-    def growth(self, method: str) -> tuple[str, str]:
-        """Verdict and difference of the longest context to the shortest, seed by seed."""
-        gap = paired_difference(
-            self.rows,
-            "loss",
-            method=self.lengths[-1],
-            baseline=self.lengths[0],
-            where={"method": method},
-            by="length",
-        )
-        return verdict(gap, SMALLEST_EFFECT), gap.summary.text(sign=True)
 
 
 def extrapolation_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
@@ -89,7 +56,7 @@ def extrapolation_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[s
         Sentences; from one seed or one length a single one that claims nothing.
     """
     rows = result.rows if isinstance(result, Result) else result
-    losses = _Losses(rows)
+    losses = Losses(rows)
     if not {m for group in TRAININGS for m in group} <= set(losses.methods):
         return []
     if len({row["seed"] for row in rows}) < 2 or len(losses.lengths) < 2:
@@ -97,7 +64,7 @@ def extrapolation_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[s
     return [_far(losses), _rise(losses), _flat(losses), *_slopes(losses)]
 
 
-def _far(losses: _Losses) -> str:
+def _far(losses: Losses) -> str:
     ours, length = "rope_ntk_affine", losses.lengths[-1]
     words = {m: losses.against(ours, m, length) for m in losses.methods if m != ours}
     beaten = {m for m, (word, _) in words.items() if word == "better"}
@@ -114,7 +81,7 @@ def _far(losses: _Losses) -> str:
     )
 
 
-def _rise(losses: _Losses) -> str:
+def _rise(losses: Losses) -> str:
     twice, last = losses.lengths[1], losses.lengths[-1]
     rises, by = losses.growth("rope")
     far, far_gap = losses.against("rope_ntk", "rope", last)
@@ -128,7 +95,7 @@ def _rise(losses: _Losses) -> str:
     )
 
 
-def _flat(losses: _Losses) -> str:
+def _flat(losses: Losses) -> str:
     flat, by = losses.growth("affine")
     word = {
         "equal within the smallest effect": "reproduced",
@@ -141,7 +108,7 @@ def _flat(losses: _Losses) -> str:
     )
 
 
-def _slopes(losses: _Losses) -> list[str]:
+def _slopes(losses: Losses) -> list[str]:
     length = losses.lengths[0]
     said = [
         f"{m} {gap}: {word}"

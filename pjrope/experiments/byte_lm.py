@@ -60,7 +60,9 @@ def grid(trainings: Sequence[Sequence[str]], seeds: Sequence[int]) -> list[Cell]
     return [Cell({"method": list(m), "seed": seed}) for seed in seeds for m in trainings]
 
 
-def _trained(method: str, seed: int, context: CellContext, corpus: Corpus) -> tuple[Decoder, float]:
+def trained_model(
+    method: str, seed: int, context: CellContext, corpus: Corpus
+) -> tuple[Decoder, float]:
     """The model of a method after its training, and the last training loss."""
     settings = context.settings
     own = settings.get("own_training", {}).get(method, {})
@@ -99,7 +101,7 @@ def run_cell(
     corpus = corpus_of(context.preset)
     scored = [({"windows": n}, p) for n, p in parts.items()] if parts else [({}, settings)]
     windows = [_windows(corpus, part) for _, part in scored]
-    model, train_loss = _trained(methods[0], cell.seed, context, corpus)
+    model, train_loss = trained_model(methods[0], cell.seed, context, corpus)
     rows = []
     for method in methods:
         reader = make_model(method, settings, corpus.vocab_size, cell.seed).to(context.device)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..kernels import Affine, ALiBi, NoPE, PositionKernel, RoPE
+from ..kernels import Affine, ALiBi, LightCone, NoPE, PJBias, PJRotary, PositionKernel, RoPE
 from ..kernels.alibi import alibi_slopes
 from ..positions import NTK
 
@@ -23,7 +23,20 @@ METHODS = {
     "rope_ntk_affine": "The same weights, RoPE scaled by dynamic NTK.",
     "rope_affine_spread": "RoPE and learned slopes that start at ALiBi's.",
     "rope_ntk_affine_spread": "The same weights, RoPE scaled by dynamic NTK.",
+    "fj": "Fourier jets of orders 0 to 3.",
+    "lc": "Light-cone terms of orders 0 to 3.",
+    "lc_affine": "Light cone and learned slopes, gated.",
+    "full": "Fourier jets, learned slopes and light cone, gated.",
+    "alibi_lc": "ALiBi's fixed slopes and a light cone beside them, no gate.",
+    "pj_rotary": "PJ-rotary of order 2.",
 }
+_SECTORS = {
+    "fj": ("fj",),
+    "lc": ("lc",),
+    "lc_affine": ("affine", "lc"),
+    "full": ("fj", "affine", "lc"),
+}
+MAX_ORDER = 3
 
 
 def make_kernel(method: str, head_dim: int, heads: int, length: int) -> PositionKernel:
@@ -40,6 +53,12 @@ def make_kernel(method: str, head_dim: int, heads: int, length: int) -> Position
     """
     if method not in METHODS:
         raise ValueError(f"method {method!r}: there are {', '.join(METHODS)}")
+    if method in _SECTORS:
+        return PJBias(heads, length, max_order=MAX_ORDER, sectors=_SECTORS[method])
+    if method == "pj_rotary":
+        return PJRotary(head_dim, length)
+    if method == "alibi_lc":
+        return ALiBi(heads) + LightCone(heads, length, max_order=MAX_ORDER)
     parts: list[PositionKernel] = []
     if method.startswith("rope"):
         parts.append(RoPE(head_dim, extension=NTK(length=length) if "ntk" in method else None))

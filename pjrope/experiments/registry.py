@@ -14,6 +14,7 @@ _PLACES = {
     "attention_retrieval": "pjrope.experiments.attention_retrieval:EXPERIMENT",
     "byte_lm/baselines": "pjrope.experiments.byte_lm:BASELINES",
     "byte_lm/extrapolation": "pjrope.experiments.byte_extrapolation:EXPERIMENT",
+    "byte_lm/lightcone": "pjrope.experiments.byte_lightcone:EXPERIMENT",
     "byte_lm/long": "pjrope.experiments.byte_lm:LONG",
     "cache_quantization": "pjrope.experiments.cache_quantization:EXPERIMENT",
     "fixed_kernel": "pjrope.experiments.fixed_kernel:EXPERIMENT",

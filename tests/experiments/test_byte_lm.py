@@ -8,10 +8,12 @@ import torch
 from pjrope.experiments import get, run
 from pjrope.experiments.byte_extrapolation import TRAININGS as EXTRAPOLATION
 from pjrope.experiments.byte_extrapolation import extrapolation_claims
+from pjrope.experiments.byte_lightcone import METHODS as LIGHTCONE
+from pjrope.experiments.byte_lightcone_claims import lightcone_claims
 from pjrope.experiments.byte_lm import LONG_TRAININGS, TRAININGS, make_model
 from pjrope.experiments.byte_methods import make_kernel
 from pjrope.experiments.order_toy import bag_ceiling, needle_batch, order_batch
-from pjrope.kernels import Affine, ALiBi, NoPE, RoPE
+from pjrope.kernels import Affine, ALiBi, LightCone, NoPE, PJBias, PJRotary, RoPE
 from pjrope.kernels.alibi import alibi_slopes
 from pjrope.positions import NTK
 
@@ -26,6 +28,20 @@ def test_methods_are_what_they_are_called():
     assert isinstance(made["rope"], RoPE) and made["rope"].extension is None
     assert made["rope_ntk"].extension == NTK(length=64)
     assert [type(p) for p in made["rope_alibi"].parts] == [RoPE, ALiBi]
+
+
+def test_unions_are_what_they_are_called():
+    made = {m: make_kernel(m, 8, 2, 64) for m in LIGHTCONE}
+    sectors = {m: k.sectors for m, k in made.items() if isinstance(k, PJBias)}
+    assert sectors == {
+        "fj": ("fj",),
+        "lc": ("lc",),
+        "lc_affine": ("affine", "lc"),
+        "full": ("fj", "affine", "lc"),
+    }
+    assert {made[m].max_order for m in sectors} == {3}
+    assert isinstance(made["pj_rotary"], PJRotary)
+    assert [type(p) for p in made["alibi_lc"].parts] == [ALiBi, LightCone]
 
 
 def test_methods_that_share_a_training_share_its_weights():
@@ -169,3 +185,77 @@ def test_slopes_start_where_the_method_says_and_learn_at_its_rate():
     spread = alibi_slopes(2).float() * 64
     assert (moved["affine_spread"] - spread).abs().max() < 0.6
     assert (moved["affine_fast"] - 2).abs().max() > 2 * (moved["affine"] - 2).abs().max() > 0
+
+
+LENGTHS = (128, 8192)
+
+
+def _lightcone_rows(losses=(), grown=()):
+    """Rows of ``byte_lm/lightcone``: nothing changes with length but what is named."""
+    losses, grown = dict(losses), dict(grown)
+    rows = []
+    for method in LIGHTCONE:
+        for seed in (0, 1, 2):
+            for n in LENGTHS:
+                far = n == LENGTHS[-1]
+                row = {"method": method, "seed": seed, "length": n}
+                change = losses.get(method, 0.0) if far else 0.0
+                rows.append(row | {"kind": "loss", "loss": 2.0 + change + 0.001 * seed})
+                size = grown.get(method, 3.0 if method == "pj_rotary" else 1.0) if far else 1.0
+                for layer in (0, 1):
+                    at = size if layer else 1.0
+                    sizes = {"placed_key_norm": 4.0 * at, "logit_max": 5.0 * at}
+                    rows.append(row | {"kind": "attention", "layer": layer} | sizes)
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("losses", "word"),
+    [
+        ({}, "reproduced:"),
+        ({"full": -0.2}, "reproduced with a caveat"),
+        ({"lc_affine": 0.2}, "not reproduced"),
+        ({"alibi": 0.2}, "reproduced:"),
+    ],
+)
+def test_the_rule_of_flatness(losses, word):
+    said = lightcone_claims(_lightcone_rows(losses))[0]
+    assert said.startswith(f"P-L5, {word}")
+
+
+@pytest.mark.parametrize(
+    ("grown", "word"),
+    [
+        ({"fj": 2.5}, "reproduced:"),
+        ({}, "reproduced with a caveat"),
+        ({"lc": 2.5, "fj": 2.5}, "not reproduced"),
+        ({"pj_rotary": 1.5}, "not reproduced"),
+    ],
+)
+def test_the_rule_of_bounded_logits(grown, word):
+    (said,) = [s for s in lightcone_claims(_lightcone_rows(grown=grown)) if s.startswith("P-F1")]
+    assert said.startswith(f"P-F1 in a trained model, {word}")
+
+
+def test_light_cone_grid_says_who_helps_whom_and_nothing_of_one_seed():
+    rows = _lightcone_rows({"alibi": 0.2})
+    assert "alibi_lc against alibi: 0.000 at 128" in " ".join(lightcone_claims(rows)).replace(
+        "+0.000 ± 0.000", "0.000"
+    )
+    alone = [row for row in rows if row["seed"] == 0]
+    assert lightcone_claims(alone) == [
+        "Claims P-L5, P-F1: not tested; they take two seeds and two lengths."
+    ]
+    assert lightcone_claims([row for row in rows if row["method"] != "lc"]) == []
+
+
+def test_light_cone_smoke_tells_losses_attention_and_sectors():
+    result = run("byte_lm/lightcone", only={"method": "full"}, store=False, progress=False)
+    settings = get("byte_lm/lightcone").presets["smoke"].settings
+    kinds = {k: result.where(kind=k).rows for k in ("loss", "attention", "sectors")}
+    assert [row["length"] for row in kinds["loss"]] == list(settings["lengths"])
+    assert len(kinds["attention"]) == len(settings["lengths"]) * settings["layers"]
+    assert {row["sector"] for row in kinds["sectors"]} == {"fj", "affine", "lc", "total"}
+    assert all(0 < row["entropy_share"] <= 1 for row in kinds["attention"])
+    with pytest.raises(ValueError, match="method 'x'"):
+        make_kernel("x", 8, 2, 64)
