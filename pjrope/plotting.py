@@ -152,6 +152,7 @@ def draw_curves(
     ylabel: str,
     ylim: tuple[float, float] | None = None,
     marks: Mapping[str, float] | None = None,
+    legend: str = "upper right",
 ) -> Axes:
     """Draw labelled curves and vertical marks with a legend.
 
@@ -162,6 +163,7 @@ def draw_curves(
         ylabel: text of the vertical axis, with its unit.
         ylim: limits of the vertical axis; None lets the data choose.
         marks: label -> x of a vertical line, for instance the training length.
+        legend: where matplotlib puts the legend.
 
     Returns:
         ``ax``.
@@ -173,7 +175,7 @@ def draw_curves(
     ax.set(xlabel=xlabel, ylabel=ylabel)
     if ylim is not None:
         ax.set_ylim(*ylim)
-    ax.legend(loc="upper right")
+    ax.legend(loc=legend)
     return ax
 
 

@@ -86,6 +86,16 @@ def test_curves_and_marks_are_drawn_with_their_labels():
     assert ax.get_ylim() == (-1, 9)
 
 
+@pytest.mark.parametrize("place, right, upper", [("upper right", True, True), ("lower left", 0, 0)])
+def test_the_legend_goes_where_it_is_sent(place, right, upper):
+    fig, ax = plt.subplots()
+    plotting.draw_curves(ax, {"f": ([0, 1], [0, 1])}, xlabel="x", ylabel="y", legend=place)
+    fig.canvas.draw()
+    box = ax.get_legend().get_window_extent().transformed(ax.transAxes.inverted())
+    assert (box.x0 > 0.5) == bool(right) and (box.y0 > 0.5) == bool(upper)
+    plt.close(fig)
+
+
 @pytest.fixture
 def ax():
     fig, ax = plt.subplots()

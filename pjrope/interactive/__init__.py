@@ -5,6 +5,7 @@ from .figure import Choice, InteractiveFigure, Slider
 from .gauge import gauge_curves, gauge_explorer
 from .jordan import jordan_mode_curves, jordan_modes
 from .language import SHEARS, linear_reader, reader_accuracy, reader_curves
+from .lightcone import lightcone_curves, lightcone_explorer
 from .order import SCHEMES, lag_score_rows, lag_scores
 from .plane import Plane
 from .rope import EXTENSIONS, rope_score_curves, rope_scores
@@ -29,6 +30,8 @@ __all__ = [
     "jordan_modes",
     "lag_score_rows",
     "lag_scores",
+    "lightcone_curves",
+    "lightcone_explorer",
     "linear_reader",
     "reader_accuracy",
     "reader_curves",

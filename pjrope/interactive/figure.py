@@ -137,6 +137,7 @@ class InteractiveFigure(widgets.VBox):
         name: letters, digits and dashes; becomes part of the id on the page.
         marks: label -> x of vertical lines.
         caption: a sentence below the figure.
+        legend: matplotlib's place of the legend in the still picture.
         plane: a second panel with dots in the complex plane.
 
     Raises:
@@ -158,6 +159,7 @@ class InteractiveFigure(widgets.VBox):
         ylim: tuple[float, float] | None = None,
         marks: Mapping[str, float] | None = None,
         caption: str = "",
+        legend: str = "upper right",
         plane: panels.Plane | None = None,
     ) -> None:
         if not alt.strip():
@@ -177,6 +179,7 @@ class InteractiveFigure(widgets.VBox):
             "marks": dict(marks or {}),
         }
         self._alt, self._caption, self._name, self._plane = alt, caption, name, plane
+        self._legend = legend
         self.controls = {control.name: control.widget() for control in sliders}
         self._still = widgets.HTML()
         super().__init__([*self.controls.values(), self._still])
@@ -205,7 +208,7 @@ class InteractiveFigure(widgets.VBox):
             else:
                 ax, below = figure.subplots(2, 1, height_ratios=(5, 4))
                 self._plane.draw(below, **self.values)
-            draw_curves(ax, self._curves(**self.values), **self._axes)
+            draw_curves(ax, self._curves(**self.values), legend=self._legend, **self._axes)
             buffer = io.BytesIO()
             figure.savefig(buffer, format="png", dpi=DPI)
         small, still = io.BytesIO(), Image.open(buffer).convert("RGB").quantize(64)
