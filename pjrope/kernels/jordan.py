@@ -9,6 +9,7 @@ from ..positions.frequencies import geometric
 from ._values import check_count, plain_rate
 from .composition import DirectSum, direct_sum
 from .jordan_action import BASE, JordanAction
+from .paths import paths_of
 from .rope import RoPE
 
 FORMS = ("scaled", "exact", "stabilized", "lag")
@@ -41,15 +42,22 @@ class JordanRoPE(JordanAction):
             token; 0 registers no damping. Default 1 for "scaled", else 1e-4.
         eta: initial shear, one number or ``(heads, blocks)``: no unit for "scaled", else per
             token; 0 registers no shear. Default: learned, starting at 0.
+        coordinate: "linear", or "lightcone", for the scaled and exact forms: phases follow
+            ``L asinh(p/L)``, damping and shear ``L beta(p)`` with ``beta = p / sqrt(p^2 + L^2)``.
+        parts: of the light cone: "both"; "phase" keeps damping and shear of p; "amplitude" keeps
+            the phase of p.
 
     Raises:
         ValueError: an order below 2, a head_dim that does not split into blocks, an unknown form,
-            rates of another shape or sign; ``rotate`` at positions where e^{gamma p} overflows.
+            coordinate or part, rates of another shape or sign; ``rotate`` at positions where e^{gamma p} overflows.
 
     Limits: measured at position 131,072 (L = 1024, c = 1, eta = 0.1, orders 2 to 4) a score differs
     from the closed form by less than 2e-6 of the row's largest in fp32, 1e-2 in bf16. Without damping the shear grows like d^(m-1). With gamma = eta = 0 this is RoPE on its
     ladder. Under ``causal=False`` future keys grow by e^{gamma |d|}. ``torch.compile`` leaves the
-    graph to read gamma and eta, so fullgraph=True refuses the scaled and exact forms.
+    graph to read gamma and eta, so fullgraph=True refuses the scaled and exact forms. A light cone
+    belongs to the position, not to the lag: the kernel is not relative, and lags much shorter than
+    the position fade into lag 0. With bent amplitudes nothing grows with position; with
+    parts="phase" the shear and the damping do, about position 0.
 
     Reference: Jordan-RoPE paper, sections on exact, scaled and stabilised forms. Chapter: ch-jordan.
     """
@@ -65,6 +73,8 @@ class JordanRoPE(JordanAction):
         omega: Tensor | None = None,
         gamma: float | Tensor | None = None,
         eta: float | Tensor | None = None,
+        coordinate: str = "linear",
+        parts: str = "both",
     ) -> None:
         if form not in FORMS:
             raise ValueError(f"form is {form!r}, known are {FORMS}")
@@ -72,6 +82,7 @@ class JordanRoPE(JordanAction):
             raise ValueError(
                 "order is 1, which has no Jordan block: use RoPE, DampedRoPE or order=2"
             )
+        own = {"order": order, "form": form, "gamma": plain_rate(gamma), "eta": plain_rate(eta)}
         super().__init__(
             head_dim,
             heads,
@@ -81,7 +92,8 @@ class JordanRoPE(JordanAction):
             omega,
             gamma,
             eta,
-            {"order": order, "form": form, "gamma": plain_rate(gamma), "eta": plain_rate(eta)},
+            own | {"coordinate": coordinate, "parts": parts},
+            paths=paths_of(length, coordinate, parts, form),
         )
 
 

@@ -26,6 +26,7 @@ from ._values import (
 )
 from .base import Claims, PositionKernel
 from .characteristic import Root, turning_roots
+from .paths import Paths
 
 DEFAULT_GAMMA = {"scaled": 1.0, "exact": 1e-4, "stabilized": 1e-4, "lag": 1e-4}
 BASE = 10_000.0
@@ -62,6 +63,7 @@ class JordanAction(PositionKernel, register=False):
         eta: float | Tensor | None,
         own: dict[str, Any],
         ladder: Tensor | None = None,
+        paths: Paths | None = None,
     ) -> None:
         if heads is not None:
             own = {"heads": check_count("heads", heads), **own}
@@ -93,6 +95,7 @@ class JordanAction(PositionKernel, register=False):
         self.head_dim = head_dim
         self.rotary_heads, self.length, self.order, self.form = heads, length, order, form
         self.rotates, self.scored = form != "lag", form == "lag"
+        self.paths = Paths(length) if paths is None else paths
         if isinstance(ladder, nn.Parameter):
             self.omega = ladder
         else:
@@ -117,17 +120,21 @@ class JordanAction(PositionKernel, register=False):
     def claims(self) -> Claims:
         plain = self.gamma_raw is None and self.eta is None
         bent = self.eta is not None and self.form in ("stabilized", "lag")
-        grows = self.eta is not None and self.gamma_raw is None and not bent
+        cone = self.paths.bent_phase or (self.paths.bent_amplitude and not plain)
+        grows = self.eta is not None and self.gamma_raw is None
+        grows = grows and not (bent or self.paths.bent_amplitude)
         return Claims(
-            relative=not (bent and self.form == "stabilized"),
-            finite_rank=not bent,
+            relative=not (cone or (bent and self.form == "stabilized")),
+            finite_rank=not (cone or bent),
             bounded=not grows,
             norm_preserving=plain,
         )
 
     @property
     def in_range(self) -> bool:
-        return self.gamma_raw is None and (self.eta is None or self.form == "stabilized")
+        straight = not (self.paths.bent_amplitude or self.form == "stabilized")
+        damped = self.gamma_raw is not None and not self.paths.bent_amplitude
+        return not damped and (self.eta is None or not straight)
 
     @property
     def per_token(self) -> float:
@@ -198,13 +205,13 @@ class JordanAction(PositionKernel, register=False):
 
     def _turned(self, x: Tensor, pos: Tensor, *, key: bool) -> Tensor:
         """Slots ``(B, H, N, blocks, order, 2)`` turned by omega p; keys grow, queries shrink."""
-        real, number = phase_dtype(x.device), wide(x)
-        p = pos.to(real)
-        phase = p * self._rows(self.omega, x.shape[1])  # (1 or B, 1 or H, N, blocks)
-        cos, sin = phase.cos(), phase.sin()
+        number = wide(x)
+        phase = self.paths.phase(pos) * self._rows(self.omega, x.shape[1])
+        cos, sin = phase.cos(), phase.sin()  # (1 or B, 1 or H, N, blocks)
         if self.gamma_raw is not None:
             rate = self._rows(self.gamma, x.shape[1]) * self.per_token
-            exponent = (p if key else -p) * rate
+            t = self.paths.amplitude(pos)
+            exponent = (t if key else -t) * rate
             self._check_range(exponent, number)
             grown = torch.exp(exponent)
             cos, sin = grown * cos, grown * sin
@@ -223,14 +230,20 @@ class JordanAction(PositionKernel, register=False):
         if torch.compiler.is_compiling() or exponent.is_meta or not exponent.numel():
             return
         most, rate = float(exponent.detach().max()), self._largest_gamma()
-        if most > LARGEST_EXPONENT[number]:
+        if most <= LARGEST_EXPONENT[number]:
+            return
+        if self.paths.bent_amplitude:
             raise ValueError(
-                f"keys about {most / rate:.0f} tokens ahead of the origin, or queries as far behind "
-                f"it, grow by e^{most:.0f} at gamma {rate:.3g} per token, beyond {number}. rotate() "
-                "alone needs positions counted from a nearer origin. In attend() it takes keys far "
-                "ahead of their query: use causal=True with positions that do not fall back, or "
-                "less damping"
+                f"damping {rate:.3g} per token over L = {self.length:g} tokens grows channels by "
+                f"e^{most:.0f}, beyond {number}: use less damping"
             )
+        raise ValueError(
+            f"keys about {most / rate:.0f} tokens ahead of the origin, or queries as far behind "
+            f"it, grow by e^{most:.0f} at gamma {rate:.3g} per token, beyond {number}. rotate() "
+            "alone needs positions counted from a nearer origin. In attend() it takes keys far "
+            "ahead of their query: use causal=True with positions that do not fall back, or "
+            "less damping"
+        )
 
     def _rows(self, rates: Tensor, heads: int) -> Tensor:
         """Rates in the phase dtype for so many heads: query head h reads row h // groups."""
@@ -247,11 +260,11 @@ class JordanAction(PositionKernel, register=False):
         """
         if self.eta is None:
             return slots
-        p = pos.to(phase_dtype(pos.device))
-        s = bounded_shear(pos, self.length) if self.form == "stabilized" else p * self.per_token
+        t = self.paths.amplitude(pos)
+        s = bounded_shear(pos, self.length) if self.form == "stabilized" else t * self.per_token
         s = s * self._rows(self.eta, slots.shape[1])
         if self.gamma_raw is not None:  # where the damping is 0 in this number type, 0 * inf is no
-            faded = self._rows(self.gamma.detach(), slots.shape[1]) * self.per_token * p.abs()
+            faded = self._rows(self.gamma.detach(), slots.shape[1]) * self.per_token * t.abs()
             s = s.masked_fill(faded > LARGEST_EXPONENT[slots.dtype] + 50, 0.0)
         s = s.to(slots.dtype)[..., None]
         step = -s if key else s

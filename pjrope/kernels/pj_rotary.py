@@ -11,6 +11,7 @@ from torch import Tensor
 from ..positions.frequencies import geometric
 from ._values import check_count
 from .jordan_action import BASE, JordanAction
+from .paths import paths_of
 
 
 class PJRotary(JordanAction):
@@ -29,17 +30,21 @@ class PJRotary(JordanAction):
         eta: shear, no unit; a constant, never trained. ``JordanRoPE(gamma=0, eta=...)`` learns it.
         base: of the ladder ``omega_b = base^(-b/n)`` over the ``n = D/(2m)`` blocks.
         omega: ``(n,)`` radians per token, replaces the ladder; an ``nn.Parameter`` trains.
+        coordinate: "linear", or "lightcone": phases follow ``L asinh(p/L)``, the shear ``L beta(p)``
+            with ``beta = p / sqrt(p^2 + L^2)``.
+        parts: of the light cone: "both"; "phase" keeps the shear of p; "amplitude" its phase.
 
     Raises:
         ValueError: an order below 2, a head_dim that does not split into blocks, an eta that is no
-            finite number, a base or a ladder that does not fit.
+            finite number, a base or a ladder that does not fit, an unknown coordinate or part.
         RuntimeError: from ``load_state_dict``, where another eta was saved.
 
     Limits: scores grow like ``(eta d/L)^(m-1)``, and so does the trouble of models that read past L.
     ``rotate`` alone grows with position as scores do with the lag, and bf16 then loses the
     difference: ``attend`` counts positions from a near origin and joins far ones in fp32. Measured
     in the last row of 131,072 tokens (L = 1024, eta = 1, orders 2 and 3), a score differs from the
-    closed form by less than 2e-6 of the row's largest in fp32, 1e-2 in bf16.
+    closed form by less than 2e-6 of the row's largest in fp32, 1e-2 in bf16. A light cone belongs to
+    the position, not to the lag: the kernel is then not relative, as for :class:`JordanRoPE`.
 
     Reference: PJ-RoPE paper, exact PJ-rotary. Chapter: ch-union.
     """
@@ -56,6 +61,8 @@ class PJRotary(JordanAction):
         eta: float = 1.0,
         base: float = BASE,
         omega: Tensor | None = None,
+        coordinate: str = "linear",
+        parts: str = "both",
     ) -> None:
         check_count("head_dim", head_dim)
         if check_count("order", order) < 2:
@@ -65,9 +72,11 @@ class PJRotary(JordanAction):
                 f"eta is {eta!r}, one finite number is needed: JordanRoPE has one a head and block"
             )
         blocks = max(1, head_dim // (2 * order))
-        own = {"order": order, "eta": eta, "base": base}
-        ladder = geometric(2 * blocks, base)
-        super().__init__(head_dim, None, length, order, "scaled", omega, 0.0, eta, own, ladder)
+        own = {"order": order, "eta": eta, "base": base, "coordinate": coordinate, "parts": parts}
+        ladder, paths = geometric(2 * blocks, base), paths_of(length, coordinate, parts)
+        super().__init__(
+            head_dim, None, length, order, "scaled", omega, 0.0, eta, own, ladder, paths
+        )
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
         # Eta is a constant of the spec, which another one, loaded silently, would contradict.

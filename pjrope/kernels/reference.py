@@ -107,6 +107,41 @@ def pj_rotary_score(
     return total.real
 
 
+def lightcone_jordan_score(
+    q: Sequence[float],
+    k: Sequence[float],
+    i: int,
+    j: int,
+    length: float,
+    omega: Sequence[float],
+    order: int,
+    c: float,
+    eta: float,
+    parts: str,
+) -> float:
+    """A Jordan block turned by ``L asinh(p/L)``, damped and sheared by ``beta(p)``, or one of both.
+
+    ``Re sum_b e^{-c u - i omega_b t} sum_{r<=s} conj(q_r) k_s (eta u)^{s-r}/(s-r)!`` with the
+    differences of the two coordinates, t and u, from query to key.
+    """
+    turn = (
+        (i - j)
+        if parts == "amplitude"
+        else length * (math.asinh(i / length) - math.asinh(j / length))
+    )
+    beta = [p / math.sqrt(p * p + length * length) for p in (i, j)]
+    u = (i - j) / length if parts == "phase" else beta[0] - beta[1]
+    total = 0j
+    for b, w in enumerate(omega):
+        a, x = (side[2 * order * b : 2 * order * (b + 1)] for side in (q, k))
+        for r in range(order):
+            for s in range(r, order):
+                left, right = complex(a[2 * r], -a[2 * r + 1]), complex(x[2 * s], x[2 * s + 1])
+                shear = (eta * u) ** (s - r) / math.factorial(s - r)
+                total += cmath.exp(-1j * w * turn) * left * right * shear
+    return math.exp(-c * u) * total.real
+
+
 def jordan_matrix_score(
     q: Sequence[float],
     k: Sequence[float],

@@ -137,6 +137,16 @@ def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
         "direct_sum_jordan": direct_sum(RoPE(4), jordan(4, eta=0.7)),
         "direct_sum_grid": direct_sum_grid(HEAD_DIM, key_heads, LENGTH, eta=0.1),
         "direct_sum_yarn": direct_sum(RoPE(4), RoPE(4, extension=YaRN(2.0, LENGTH))),
+        "jordan_lightcone": jordan(eta=0.7, coordinate="lightcone"),
+        "jordan_lightcone_exact": jordan(
+            form="exact", gamma=0.05, eta=0.04, coordinate="lightcone", parts="amplitude"
+        ),
+        "jordan_lightcone_phase": jordan(gamma=0, eta=0.7, coordinate="lightcone", parts="phase"),
+        "pj_rotary_lightcone": PJRotary(HEAD_DIM, LENGTH, eta=0.7, coordinate="lightcone"),
+        "pj_rotary_phase": PJRotary(HEAD_DIM, LENGTH, coordinate="lightcone", parts="phase"),
+        "pj_rotary_amplitude": PJRotary(
+            HEAD_DIM, LENGTH, order=4, coordinate="lightcone", parts="amplitude"
+        ),
     }
 
 
