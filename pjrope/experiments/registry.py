@@ -31,6 +31,7 @@ _PLACES = {
     "phase_lm/mid": "pjrope.experiments.phase_lm:MID",
     "retrieval_resolution": "pjrope.experiments.retrieval_resolution:EXPERIMENT",
     "rotary_precision": "pjrope.experiments.rotary_precision:EXPERIMENT",
+    "rotary_precision/lightcone": "pjrope.experiments.rotary_precision_lightcone:EXPERIMENT",
     "signal_regression": "pjrope.experiments.signal_regression:EXPERIMENT",
     "structured_probes": "pjrope.experiments.structured_probes:EXPERIMENT",
     "teacher_sequences": "pjrope.experiments.teacher_sequences:EXPERIMENT",
