@@ -41,12 +41,14 @@ def make(method: str, path: str, length: int = LENGTH) -> PositionKernel:
     """
     if method not in KERNELS or path not in PATHS:
         raise ValueError(f"no kernel {method!r} along {path!r}: there are {KERNELS} and {PATHS}")
-    words = {} if path == "linear" else {"coordinate": "lightcone", "parts": path}
+    words: dict[str, Any] = {} if path == "linear" else {"coordinate": "lightcone", "parts": path}
     match method:
         case "rope":
             if path not in ("linear", "phase"):
                 raise ValueError(f"path is {path!r}: RoPE has a phase alone")
-            cone = {} if path == "linear" else {"coordinate": "lightcone", "length": length}
+            cone: dict[str, Any] = (
+                {} if path == "linear" else {"coordinate": "lightcone", "length": length}
+            )
             return RoPE(HEAD_DIM, **cone)
         case "jordan":
             return JordanRoPE(HEAD_DIM, HEADS, length, gamma=0.0, eta=1.0, **words)
