@@ -119,7 +119,8 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
 
 def _mean(rows: Iterable[dict[str, Any]], value: str, where: dict[str, Any]) -> float:
     found = [row[value] for row in select(rows, where) if value in row]
-    return summary(found).mean if found else math.nan
+    mean = summary(found).mean if found else None
+    return math.nan if mean is None else mean
 
 
 def not_relative(result: Result) -> list[str]:
