@@ -17,6 +17,7 @@ _PLACES = {
     "byte_lm/lightcone": "pjrope.experiments.byte_lightcone:EXPERIMENT",
     "byte_lm/long": "pjrope.experiments.byte_lm:LONG",
     "cache_quantization": "pjrope.experiments.cache_quantization:EXPERIMENT",
+    "cache_survival": "pjrope.experiments.cache_survival:EXPERIMENT",
     "fixed_kernel": "pjrope.experiments.fixed_kernel:EXPERIMENT",
     "fixed_kernel/grape": "pjrope.experiments.fixed_kernel:GRAPE_GRID",
     "jet_probes": "pjrope.experiments.jet_probes:EXPERIMENT",
