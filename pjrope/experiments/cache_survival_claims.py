@@ -21,7 +21,7 @@ Rows = Sequence[Mapping[str, Any]]
 def claim_k9(result: Result | Rows) -> list[str]:
     """Say how many bits of keys and values the Jordan mode survives, from paired differences.
 
-    The rule, written before the run of the book's grid; pilots of one seed, unrounded, were seen.
+    The rule, written before the run of the book's grid; unrounded pilots of two seeds were seen.
 
     *Advantage* of a coupled method: its accuracy minus that of a control, seed by seed, both
     rounded alike. It *has* one if, unrounded, it is better than each control (rope_trunc,
@@ -38,7 +38,7 @@ def claim_k9(result: Result | Rows) -> list[str]:
     method has an advantage at any length there is nothing to survive, and the claim is not decided.
 
     Besides, the *use* of the mode: accuracy minus that of the same weights served with a shear of
-    0, rounded alike, at the longest exam. It is a mean and no part of the verdict.
+    0, rounded alike. It is a mean and no part of the verdict.
 
     Args:
         result: rows of ``cache_survival``.
@@ -83,10 +83,11 @@ def survives(clean: Summary, rounded: Summary) -> bool:
     )
 
 
-def _times(rows: Rows) -> list[int]:
-    """Multiples of L at which keys and values were both rounded."""
-    known = {name for row in select(rows, {"store": BOTH}) for name in row}
-    return sorted(int(n.removeprefix("accuracy_x")) for n in known if n.startswith("accuracy_x"))
+def _times(rows: Rows, name: str = "accuracy") -> list[int]:
+    """Multiples of L at which rows have a number, ``NAME_xTIMES``."""
+    start = f"{name}_x"
+    known = {field for row in rows for field in row if field.startswith(start)}
+    return sorted(int(field.removeprefix(start)) for field in known)
 
 
 def _gap(rows: Rows, method: str, control: str, times: int, **variant: Any) -> Summary:
@@ -145,36 +146,37 @@ def _bits_text(fewest: Mapping[str, int | None]) -> str:
 
 def _use(rows: Rows, method: str) -> list[str]:
     """How much accuracy the shear is worth within one model, unrounded and rounded."""
-    parts = []
-    longest = max(_times(rows))
-    mine = [r for r in select(rows, {"method": method}) if "unsheared" in r]
-    for bits in sorted({row["bits"] for row in mine}, key=lambda b: (b > 0, -b)):
-        worth = summary(
-            r[f"accuracy_x{longest}"] - r["unsheared"] for r in select(mine, {"bits": bits})
-        )
-        parts.append(f"{worth.text(sign=True)} {f'at {bits} bits' if bits else 'unrounded'}")
-    if not parts:
-        return []
-    return [f"Its shear is worth to it, in accuracy at {longest} L: {listed(parts)}."]
+    said = []
+    for times in _times(select(rows, {"method": method}), "unsheared"):
+        without = f"unsheared_x{times}"
+        mine = [r for r in select(rows, {"method": method}) if without in r]
+        parts = []
+        for bits in sorted({row["bits"] for row in mine}, key=lambda b: (b > 0, -b)):
+            here = select(mine, {"bits": bits})
+            worth = summary(r[f"accuracy_x{times}"] - r[without] for r in here)
+            parts.append(f"{worth.text(sign=True)} {f'at {bits} bits' if bits else 'unrounded'}")
+        said.append(f"Its shear is worth to it, in accuracy at {times} L: {listed(parts)}.")
+    return said
 
 
 def _correlation(rows: Rows, coupled: Sequence[str]) -> list[str]:
     """Pearson's r over the variants of rounded keys of one model, then mean over seeds."""
     said = []
     for method in coupled:
-        longest = max(_times(rows))
+        here = [r for r in select(rows, {"method": method}) if r.get("snr_far")]
+        if not here:
+            continue
+        times = max(_times(here, "drop"))
         found = []
-        for seed in sorted({row["seed"] for row in rows}):
-            here = [r for r in select(rows, {"method": method, "seed": seed}) if r.get("snr_far")]
-            found.append(
-                _pearson(
-                    [math.log10(r["snr_far"]) for r in here], [r[f"drop_x{longest}"] for r in here]
-                )
-            )
-        if found and all(r is not None for r in found):
+        for seed in sorted({row["seed"] for row in here}):
+            mine = select(here, {"seed": seed})
+            x = [math.log10(r["snr_far"]) for r in mine]
+            found.append(_pearson(x, [r[f"drop_x{times}"] for r in mine]))
+        if all(r is not None for r in found):
             said.append(
-                f"{method}: Pearson's r of log SNR_J at far lags and the drop in accuracy, over the "
-                f"roundings of keys of one model: {summary(found).text(2, sign=True)}."
+                f"{method}: Pearson's r of log SNR_J at far lags and the fall of accuracy at "
+                f"{times} L, over the roundings of keys of one model: "
+                f"{summary(found).text(2, sign=True)}."
             )
     return said
 

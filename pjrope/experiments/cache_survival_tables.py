@@ -30,7 +30,7 @@ def survival_tables() -> tuple[Table, ...]:
             better="higher",
             smallest_effect=SMALLEST_EFFECT,
         )
-        for times in (8, 4, 1)
+        for times in (8, 4, 2, 1)
     ]
     tables += [
         Table(
@@ -39,16 +39,19 @@ def survival_tables() -> tuple[Table, ...]:
             columns=both,
             where={"store": store},
         )
-        for times in (8, 1)
-        for store, what in (
-            ("keys, values", "keys and values"),
-            ("keys", "keys, after the position action,"),
-            ("content keys", "keys, before the position action,"),
-            ("values", "values"),
+        for times, store, what in (
+            (8, "keys, values", "keys and values"),
+            (4, "keys, values", "keys and values"),
+            (4, "keys", "keys, after the position action,"),
+            (4, "content keys", "keys, before the position action,"),
+            (4, "values", "values"),
         )
     ]
     tables += [
-        Table("Loss at 8 L, nats", "loss_x8", columns=both, where=everything),
+        *(
+            Table(f"Loss at {times} L, nats", f"loss_x{times}", columns=both, where=everything)
+            for times in (8, 4)
+        ),
         Table(
             "Bits a number with its share of an fp16 step, by bits",
             "storage",
@@ -78,8 +81,8 @@ def survival_tables() -> tuple[Table, ...]:
         Table("Norm of keys at the end over that at the start of 8 L", "key_growth", where=clean),
         Table("The same of what the action does to a key", "action_growth", where=clean),
         Table(
-            "Accuracy at 8 L of the same weights without shear, keys and values rounded",
-            "unsheared",
+            "Accuracy at 4 L of the same weights without shear, keys and values rounded",
+            "unsheared_x4",
             columns="bits",
             where={**everything, "basis": PLAIN, "method": SHEARED},
         ),
