@@ -11,6 +11,7 @@ from ..conventions import as_positions, wide
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from .backends import eager
+from .checks import check_overflow
 from .decoding import decode_one, is_simple
 from .planning import run_plan
 from .problem import Problem, make_problem
@@ -56,6 +57,7 @@ class KVCache:
         self._v: Tensor | None = None
         self._pos: Tensor | None = None
         self._falling: Tensor | None = None
+        self._first = 0  # the lowest position held
         self._next: int | None = 0  # the position that would run on; None once one did not
 
     @property
@@ -118,6 +120,7 @@ class KVCache:
                 "make a larger KVCache"
             )
         self._pos = _grown(self._pos, pos, self.length, axis=-1)
+        self._check_overflow(pos, wide(k))
         if self.mode != "raw":
             shift = pos - self._origins(self.length, total)
             self._check_reach(shift)
@@ -175,6 +178,15 @@ class KVCache:
                 f"{type(self.kernel).__name__} reaches {int(reach)} from one origin: let positions "
                 "run on, or call attend() on the whole sequence"
             )
+
+    def _check_overflow(self, pos: Tensor, number: torch.dtype) -> None:
+        """Raise where the kernel would leave the number type at the lags that new keys bring."""
+        kernel = self._kernel
+        if kernel is None or kernel.degree < 2 or not pos.numel():
+            return
+        first = int(pos.min()) if self.length == 0 else min(self._first, int(pos.min()))
+        check_overflow(kernel, int(pos.max()) - (first if kernel.claims.relative else 0), number)
+        self._first = first
 
     def _follow(self, pos: Tensor) -> int | None:
         """The next position if these run on from those held, read from the new tokens alone."""

@@ -2,11 +2,52 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from ..conventions import as_positions
 from ..kernels.base import PositionKernel
+
+# Powers of a distance below 1e24 leave parameters a factor of 1e14 in fp32: nothing is read for them.
+HARMLESS = 24.0
+
+
+def check_overflow(kernel: PositionKernel, distance: int, number: torch.dtype) -> None:
+    """Raise if the kernel's numbers may leave a number type at this distance.
+
+    Args:
+        kernel: of the call.
+        distance: largest lag, or position for a kernel that is not relative, tokens.
+        number: type in which biases and grown channels are computed.
+    """
+    if kernel.degree * math.log10(max(distance, 1)) < HARMLESS:
+        return
+    if kernel.largest(float(distance)) <= torch.finfo(number).max:
+        return
+    raise ValueError(
+        f"{type(kernel).__name__} leaves {number} at {kernel.overflow_at(number)} tokens, this call "
+        f"reaches {distance}: use a lower order, a larger length, damping, or fp64 inputs"
+    )
+
+
+def furthest(kernel: PositionKernel, q_pos: Tensor, k_pos: Tensor, plain: bool) -> int:
+    """Largest distance of a call: between positions, or from 0 where the kernel is not relative.
+
+    Args:
+        kernel: of the call.
+        q_pos: ``(Q,)`` or ``(B, Q)``.
+        k_pos: ``(K,)`` or ``(B, K)``.
+        plain: they are the default ones.
+    """
+    if plain:
+        return max(q_pos.shape[-1], k_pos.shape[-1]) - 1
+    if kernel.claims.relative:
+        ends = [q_pos.max() - k_pos.min(), k_pos.max() - q_pos.min()]
+    else:
+        ends = [q_pos.abs().max(), k_pos.abs().max()]
+    return int(torch.stack(ends).max())
 
 
 def check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -20,7 +20,15 @@ from ..conventions import wide
 from ..kernels.base import PositionKernel
 from ..positions.lags import Causal, causal_keep, check_causal, lags, segment_keep, visible_keys
 from .alignment import find_offset
-from .checks import check_keep, check_kernel, check_positions, check_segments, check_tensors
+from .checks import (
+    check_keep,
+    check_kernel,
+    check_overflow,
+    check_positions,
+    check_segments,
+    check_tensors,
+    furthest,
+)
 
 BLOCK_NUMBERS = 2**24  # logits of one query block, over batch and heads: 64 MB in fp32
 LARGEST_BLOCK = 512
@@ -44,6 +52,7 @@ class Problem:
         segments: document ids of queries and keys, or None.
         scale: multiplies q . k.
         far: the positions spread wider than one origin serves.
+        peaked: fp16 would not hold far keys of a damped kernel before the damping wins.
         turned: rotated q and k where one origin serves all blocks, set by :meth:`prepare`.
         table: the bias once per lag, ``(H, n)``, set by :meth:`prepare`; None where lags are too
             sparse for a table.
@@ -61,6 +70,7 @@ class Problem:
     segments: tuple[Tensor, Tensor] | None
     scale: float
     far: bool = False
+    peaked: bool = False
     turned: tuple[Tensor, Tensor] | None = field(default=None, init=False)
     table: Tensor | None = field(default=None, init=False)
     offset_found: Any = field(default=_UNKNOWN, init=False)
@@ -91,7 +101,7 @@ class Problem:
         so do far keys where scores themselves grow with the lag.
         """
         claims = self.kernel.claims
-        near = claims.relative and (claims.bounded or not self.local)
+        near = claims.relative and (claims.bounded or not self.local) and not self.peaked
         grown = self.kernel.rotates and not (near or claims.norm_preserving)
         return wide(self.q) if grown else self.q.dtype
 
@@ -299,9 +309,12 @@ def make_problem(
     check_kernel(kernel, q.shape[1], k.shape[1], q.shape[3])
     check_causal(causal)
     q_pos, k_pos, plain = check_positions(q, k, q_pos, k_pos)
-    far = False
+    far = peaked = False
+    if kernel.degree > 1 and not torch.compiler.is_compiling():
+        check_overflow(kernel, furthest(kernel, q_pos, k_pos, plain), wide(q))
     if kernel.rotates and kernel.claims.relative and not kernel.stays_in_range:
         q_pos, k_pos, far = _about_middle(kernel, q.dtype, q_pos, k_pos, plain)
+        peaked = far and q.dtype == torch.float16 and _peaks(kernel)
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     return Problem(
         q=q,
@@ -316,6 +329,7 @@ def make_problem(
         segments=check_segments(segments, q, k),
         scale=1 / math.sqrt(q.shape[3]) if scale is None else float(scale),
         far=far,
+        peaked=peaked,
     )
 
 
@@ -324,6 +338,11 @@ def make_problem(
 @torch.compiler.disable
 def _rows_within_reach(kernel: PositionKernel, number: torch.dtype, rows: int) -> int:
     return max(1, int(min(rows, kernel.reach(number))))
+
+
+@torch.compiler.disable
+def _peaks(kernel: PositionKernel) -> bool:
+    return kernel.overflow_at(torch.float16) is not None
 
 
 @torch.compiler.disable

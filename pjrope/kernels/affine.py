@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
@@ -10,6 +11,7 @@ from ._values import check_count, check_length, parameter, per_head, real_lags, 
 from .alibi import fold_line
 from .base import Claims, PositionKernel
 from .characteristic import Root
+from .growth import jet_bound
 
 RHO = {"linear": coordinates.linear, "lightcone": coordinates.rapidity}
 
@@ -62,6 +64,14 @@ class Affine(PositionKernel):
     def slope(self) -> Tensor:
         """``(H,)`` positive slopes, nats per L tokens."""
         return softplus(self.raw_slope)
+
+    @property
+    def degree(self) -> int:
+        return 1 if self.folds else 0
+
+    def largest(self, distance: float) -> float:
+        rho = RHO[self.coordinate](torch.tensor(distance, dtype=torch.float64), self.length)
+        return jet_bound(self.slope[:, None], None, 0.0) * float(rho)
 
     def lag_bias(self, lags: Tensor) -> Tensor:
         rho = RHO[self.coordinate](real_lags(lags), self.length)

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from .characteristic import Root
+from .growth import first_beyond
 
 _REGISTRY: dict[str, type[PositionKernel]] = {}
 DEFAULT_REACH = 512.0  # tokens: a block of queries about its own origin
@@ -70,6 +71,7 @@ class PositionKernel(nn.Module):
         bias_heads: query heads of the bias, None if there is none or any number will do.
         rotary_heads: key heads of the channel action, None if any number will do.
         head_dim: channels the channel action asks for, None if any number will do.
+        degree: highest power of a distance in the bias or the action; 0 where nothing grows like one.
     """
 
     claims = Claims()
@@ -81,6 +83,7 @@ class PositionKernel(nn.Module):
     bias_heads: int | None = None
     rotary_heads: int | None = None
     head_dim: int | None = None
+    degree: int = 0
 
     def __init_subclass__(cls, *, register: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -121,6 +124,31 @@ class PositionKernel(nn.Module):
             one origin, beyond it every block gets its own.
         """
         return math.inf if self.stays_in_range else DEFAULT_REACH
+
+    def largest(self, distance: float) -> float:
+        """Upper bound of what grows with distance; 0 where nothing does.
+
+        Args:
+            distance: tokens: the largest lag, or position where the kernel is not relative.
+
+        Returns:
+            the bias, nats, plus what the action makes of products of channels up to 4096.
+        """
+        return 0.0
+
+    def overflow_at(self, number: torch.dtype) -> int | None:
+        """First distance at which the kernel's numbers may leave a number type.
+
+        ``attend`` computes biases and grown channels in fp32 at least, whatever its inputs are, and
+        refuses calls that reach the answer for that type; nothing is clamped.
+
+        Args:
+            number: a floating-point dtype.
+
+        Returns:
+            tokens, as in :meth:`largest`; None if no distance that an int64 holds does.
+        """
+        return first_beyond(self.largest, torch.finfo(number).max)
 
     @classmethod
     def from_arguments(cls, arguments: dict[str, Any]) -> PositionKernel:

@@ -77,6 +77,19 @@ class Composite(PositionKernel, register=False):
     def reach(self, number: torch.dtype) -> float:
         return min((part.reach(number) for part in self.parts if part.rotates), default=math.inf)
 
+    @property
+    def degree(self) -> int:
+        return max(part.degree for part in self.parts)
+
+    def largest(self, distance: float) -> float:
+        return sum(part.largest(distance) for part in self.parts)
+
+    def overflow_at(self, number: torch.dtype) -> int | None:
+        # A part may know more than its size, such as where its own checks refuse a position.
+        own = [part.overflow_at(number) for part in self.parts]
+        first = [at for at in (super().overflow_at(number), *own) if at is not None]
+        return min(first, default=None)
+
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         for part in self.parts:
             part.reset_parameters(generator)

@@ -19,6 +19,7 @@ from ._values import (
 )
 from .base import Claims, PositionKernel
 from .characteristic import Root
+from .growth import jet_bound
 
 DAMPING = 0.1269280110429725  # softplus(-2), the initial damping of the PJ-RoPE protocol
 
@@ -72,6 +73,18 @@ class JetSector(PositionKernel, ABC, register=False):
 
     def lag_bias(self, lags: Tensor) -> Tensor:
         return self.order_components(lags).sum(1)
+
+    @property
+    def degree(self) -> int:
+        return self.max_order
+
+    def largest(self, distance: float) -> float:
+        zeta = torch.hypot(self.zeta_re.detach(), self.zeta_im.detach())
+        return jet_bound(zeta, self._damping_of_bound(), distance / self.length)
+
+    def _damping_of_bound(self) -> Tensor | None:
+        """Damping that the amplitudes ``(d/L)^r/r!`` carry; None if there is none."""
+        return None
 
 
 def draw(values: nn.Parameter, scale: float, generator: torch.Generator | None) -> None:
@@ -141,6 +154,9 @@ class FourierJet(JetSector):
     def damping(self) -> Tensor | None:
         """``(H,)`` c > 0, or None."""
         return None if self.raw_damping is None else softplus(self.raw_damping)
+
+    def _damping_of_bound(self) -> Tensor | None:
+        return self.damping
 
     def order_components(self, lags: Tensor) -> Tensor:
         d = real_lags(lags)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from typing import Any
 
 import torch
@@ -26,18 +25,14 @@ from ._values import (
 )
 from .base import Claims, PositionKernel
 from .characteristic import Root, turning_roots
+from .jordan_growth import LARGEST_EXPONENT, JordanGrowth
 from .paths import Paths
 
 DEFAULT_GAMMA = {"scaled": 1.0, "exact": 1e-4, "stabilized": 1e-4, "lag": 1e-4}
 BASE = 10_000.0
-# One origin serves positions as long as the damping stays below e^GROWTH and the largest entry of
-# the shear below SHEAR: what a product of a grown and a shrunken channel loses in each number type.
-GROWTH = {torch.float16: 4.0, torch.bfloat16: 40.0, torch.float32: 40.0, torch.float64: 100.0}
-SHEAR = {torch.float16: 1.0, torch.bfloat16: 1.0, torch.float32: 64.0, torch.float64: 1e6}
-LARGEST_EXPONENT = {torch.float32: 80.0, torch.float64: 700.0}  # of e^x, before it overflows
 
 
-class JordanAction(PositionKernel, register=False):
+class JordanAction(JordanGrowth, register=False):
     """Blocks of ``order`` complex channels that share a frequency, a damping and a shear.
 
     What :class:`JordanRoPE`, :class:`DampedRoPE` and their kin have in common; they say what it
@@ -136,28 +131,6 @@ class JordanAction(PositionKernel, register=False):
         damped = self.gamma_raw is not None and not self.paths.bent_amplitude
         return not damped and (self.eta is None or not straight)
 
-    @property
-    def per_token(self) -> float:
-        """What turns a rate of this form into one per token: 1/L for the scaled form, else 1."""
-        return 1 / self.length if self.form == "scaled" else 1.0
-
-    def reach(self, number: torch.dtype) -> float:
-        if self.stays_in_range:
-            return math.inf
-        tokens = math.inf
-        if self.gamma_raw is not None:
-            tokens = GROWTH[number] / max(self._largest_gamma(), 1e-30)
-        if self.eta is not None and self.form in ("scaled", "exact"):
-            power = self.order - 1
-            most = (SHEAR[number] * math.factorial(power)) ** (1 / power)
-            tokens = min(tokens, most / max(_largest(self.eta.abs()) * self.per_token, 1e-30))
-        return tokens
-
-    def _largest_gamma(self) -> float:
-        """Damping of the steepest block, per token; in Python's floats, as decoding asks often."""
-        raw = _largest(self.gamma_raw)
-        return (max(raw, 0.0) + math.log1p(math.exp(-abs(raw)))) * self.per_token
-
     # The action -----------------------------------------------------------------------------
 
     def rotate(
@@ -226,25 +199,6 @@ class JordanAction(PositionKernel, register=False):
             slots = slots.clone()
         return torch.view_as_real(torch.view_as_complex(slots) * torch.complex(cos, sin))
 
-    def _check_range(self, exponent: Tensor, number: torch.dtype) -> None:
-        if torch.compiler.is_compiling() or exponent.is_meta or not exponent.numel():
-            return
-        most, rate = float(exponent.detach().max()), self._largest_gamma()
-        if most <= LARGEST_EXPONENT[number]:
-            return
-        if self.paths.bent_amplitude:
-            raise ValueError(
-                f"damping {rate:.3g} per token over L = {self.length:g} tokens grows channels by "
-                f"e^{most:.0f}, beyond {number}: use less damping"
-            )
-        raise ValueError(
-            f"keys about {most / rate:.0f} tokens ahead of the origin, or queries as far behind "
-            f"it, grow by e^{most:.0f} at gamma {rate:.3g} per token, beyond {number}. rotate() "
-            "alone needs positions counted from a nearer origin. In attend() it takes keys far "
-            "ahead of their query: use causal=True with positions that do not fall back, or "
-            "less damping"
-        )
-
     def _rows(self, rates: Tensor, heads: int) -> Tensor:
         """Rates in the phase dtype for so many heads: query head h reads row h // groups."""
         if rates.ndim > 1 and len(rates) not in (1, heads):
@@ -308,10 +262,6 @@ class JordanAction(PositionKernel, register=False):
     def multiplicity(self) -> int:
         """Of the roots: the order of the blocks, 1 without shear."""
         return 1 if self.eta is None else self.order
-
-
-def _largest(rates: Tensor) -> float:
-    return 0.0 if rates.is_meta else float(rates.detach().max())
 
 
 def toeplitz_product(slots: Tensor, powers: list[Tensor], *, key: bool) -> Tensor:

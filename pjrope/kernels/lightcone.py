@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from ..positions import coordinates
@@ -10,6 +11,7 @@ from ._values import real_lags
 from .base import Claims
 from .characteristic import Root
 from .fourier_jet import JetSector
+from .growth import jet_bound
 
 PARTS = ("both", "phase", "amplitude")
 
@@ -71,6 +73,17 @@ class LightCone(JetSector):
             bounded=self.parts != "phase" or self.max_order == 0,
             identity_at_zero=False,
         )
+
+    @property
+    def degree(self) -> int:
+        return self.max_order if self.parts == "phase" else 0
+
+    def largest(self, distance: float) -> float:
+        if self.parts == "phase":
+            return super().largest(distance)
+        # beta < 1, so every order stays below its amplitude
+        zeta = torch.hypot(self.zeta_re.detach(), self.zeta_im.detach())
+        return jet_bound(zeta.sum(-1, keepdim=True), None, 0.0)
 
     def order_components(self, lags: Tensor) -> Tensor:
         d = real_lags(lags)

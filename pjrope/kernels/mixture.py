@@ -10,7 +10,9 @@ from torch import Tensor
 from ..positions.coordinates import bounded_shear, linear
 from ._values import check_count, parameter, plain_rate
 from .base import Claims
-from .jordan_action import SHEAR, JordanAction, toeplitz_product
+from .growth import ROOM, jet_bound
+from .jordan_action import JordanAction, toeplitz_product
+from .jordan_growth import SHEAR, grown
 
 FORMS = ("relative", "absolute")
 
@@ -99,6 +101,27 @@ class JordanMixture(JordanAction):
             x = (SHEAR[number] * math.factorial(s) / max(most, 1.0)) ** (1 / s)  # q has bare powers
             tokens = min(tokens, self.length * x)
         return tokens
+
+    @property
+    def degree(self) -> int:
+        return 0 if self.absolute else self.order - 1
+
+    def largest(self, distance: float) -> float:
+        shear = bounded_shear(torch.tensor(distance, dtype=torch.float64), self.length).item()
+        x = (shear if self.absolute else distance) / self.length
+        bound = jet_bound(self._shears(), None if self.absolute else self.gamma, x)
+        if not self.absolute:
+            return ROOM * bound
+        # P of a key times the power series of 1/P of a query, which ends with its nilpotency.
+        bound *= sum((bound - 1) ** n for n in range(self.order))
+        damped = self.gamma_raw is not None
+        return ROOM * bound * (grown(distance * self._largest_gamma()) if damped else 1.0)
+
+    def _shears(self) -> Tensor:
+        # The relative form's queries hold bare powers beside those with an amplitude.
+        alpha = self.alpha.detach().abs()
+        alpha = alpha if self.absolute else alpha.clamp(min=1.0)
+        return torch.cat([torch.ones_like(alpha[..., :1]), alpha], dim=-1)
 
     def _mixed(self, slots: Tensor, pos: Tensor, *, key: bool) -> Tensor:
         alpha = self.alpha.repeat_interleave(slots.shape[1] // len(self.alpha), dim=0)

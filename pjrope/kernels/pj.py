@@ -20,6 +20,7 @@ from .alibi import fold_line
 from .base import Claims, PositionKernel, _plain
 from .characteristic import Root, merge_roots
 from .fourier_jet import DAMPING, draw
+from .growth import jet_bound
 
 SECTORS = ("fj", "affine", "lc")
 JETS = ("fj", "lc")
@@ -254,6 +255,26 @@ class PJBias(PositionKernel):
     def lag_bias(self, lags: Tensor) -> Tensor:
         parts = self.sector_components(lags)
         return sum(self.gate(s).to(c.dtype)[:, None] * c.sum(1) for s, c in parts.items())
+
+    @property
+    def degree(self) -> int:
+        straight = "affine" in self.sectors and self.coordinate == "linear"
+        return max(self.max_order if "fj" in self.sectors else 0, int(straight))
+
+    def largest(self, distance: float) -> float:
+        x, total = distance / self.length, 0.0
+        for sector in self.sectors:
+            gate = self.gate(sector).detach()
+            if sector == "affine":
+                rho = RHO[self.coordinate](torch.tensor(distance, dtype=torch.float64), self.length)
+                total += jet_bound((gate * self.slope)[:, None], None, 0.0) * float(rho)
+                continue
+            size = gate[:, None] * torch.hypot(*(part.detach() for part in self.amplitudes(sector)))
+            if sector == "fj":
+                total += jet_bound(size, self.damping, x)
+            else:  # beta < 1, so every order stays below its amplitude
+                total += jet_bound(size.sum(-1, keepdim=True), None, 0.0)
+        return total
 
     def fold(self, q_pos: Tensor, k_pos: Tensor) -> tuple[Tensor, Tensor] | None:
         if not self.folds:

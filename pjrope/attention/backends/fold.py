@@ -10,6 +10,8 @@ the table, which on the CPU is no slower; a fold is for kernels that can add no 
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
@@ -59,6 +61,11 @@ def error_bound(phi_q: Tensor, phi_k: Tensor) -> Tensor:
     return (largest * phi_k.detach().abs()).sum(-1) * torch.finfo(torch.float32).eps * 2
 
 
+def _tolerance(problem: Problem) -> float:
+    """Largest :func:`error_bound` a call may have; in fp64 any that is finite."""
+    return TOLERANCE if problem.q.dtype != torch.float64 else torch.finfo(torch.float64).max
+
+
 def _extended(x: Tensor, phi: Tensor, width: int) -> Tensor:
     channels = phi.to(x.dtype).expand(len(x), -1, -1, -1)
     return pad(torch.cat([x, channels], dim=-1), (0, width - x.shape[-1] - phi.shape[-1]))
@@ -89,15 +96,18 @@ def _rows(
 def _step(problem: Problem, start: int, stop: int, keys: int) -> Tensor:
     q_pos, k_pos = problem.q_pos[start:stop], problem.k_pos[:keys]
     phi = problem.kernel.fold(q_pos, k_pos)
-    if problem.q.dtype != torch.float64:
-        # A logit of size b is rounded by eps b whatever computes it: only more than that counts.
-        bias = problem.kernel.lag_bias(q_pos[0] - k_pos).detach().abs()
-        excess = error_bound(*phi) - 4 * torch.finfo(torch.float32).eps * bias
-        if (worst := float(excess.max())) > TOLERANCE:
-            raise ValueError(
-                f"backend 'fold' would round logits by up to {worst:.1e} nats here, more than "
-                f"{TOLERANCE}: use backend='toeplitz' or fp64 inputs"
-            )
+    # A logit of size b is rounded by eps b whatever computes it: only more than that counts.
+    bias = problem.kernel.lag_bias(q_pos[0] - k_pos).detach().abs()
+    excess = error_bound(*phi) - 4 * torch.finfo(torch.float32).eps * bias
+    if not (worst := float(excess.max())) <= _tolerance(problem):
+        raise ValueError(
+            f"backend 'fold' would round logits by up to {worst:.1e} nats here, more than "
+            f"{TOLERANCE}: use backend='toeplitz' or fp64 inputs"
+            if math.isfinite(worst)
+            else "backend 'fold' would overflow: damping moves a channel by more than "
+            f"{torch.finfo(phi[0].dtype).max:.0e} within {stop - start} queries: use "
+            "backend='toeplitz'"
+        )
     return _rows(problem, start, stop, keys, *phi)
 
 
@@ -107,10 +117,10 @@ def run(problem: Problem) -> Tensor:
     One fused call while one origin is precise enough, else query blocks with an origin each.
 
     Raises:
-        ValueError: a call that would lose precision.
+        ValueError: a call that would lose precision, or overflow even within a block.
     """
     phi = problem.kernel.fold(problem.q_pos, problem.k_pos)
-    if problem.q.dtype != torch.float64 and float(error_bound(*phi).max()) > TOLERANCE:
+    if not float(error_bound(*phi).max()) <= _tolerance(problem):  # nan where inf meets 0
         return blocked(problem, _step)
     problem.prepare()
     out = _rows(problem, 0, problem.queries, problem.keys, *phi)
