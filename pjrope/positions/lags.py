@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ..conventions import as_positions
+
 Causal = bool | str  # True, False or "strict"
 
 
@@ -12,13 +14,17 @@ def lags(q_pos: Tensor, k_pos: Tensor) -> Tensor:
     """Lag of every query-key pair, ``d = i - j``: positive looks back.
 
     Args:
-        q_pos: ``(..., Q)`` int64, tokens.
-        k_pos: ``(..., K)`` int64, tokens.
+        q_pos: ``(..., Q)`` integers, tokens.
+        k_pos: ``(..., K)`` integers, tokens.
 
     Returns:
-        ``(..., Q, K)`` int64.
+        ``(..., Q, K)`` int64: in a narrower type a difference could wrap.
+
+    Raises:
+        ValueError: positions that are not integers.
     """
-    return q_pos[..., :, None] - k_pos[..., None, :]
+    i, j = as_positions(q_pos, "q_pos"), as_positions(k_pos, "k_pos")
+    return i[..., :, None] - j[..., None, :]
 
 
 def check_causal(causal: Causal) -> None:
@@ -84,4 +90,4 @@ def segment_keep(q_segments: Tensor, k_segments: Tensor) -> Tensor:
     Returns:
         ``(..., Q, K)`` boolean, True = same document.
     """
-    return lags(q_segments, k_segments) == 0
+    return q_segments[..., :, None] == k_segments[..., None, :]
