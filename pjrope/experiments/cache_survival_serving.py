@@ -68,8 +68,9 @@ def variants(bits: Sequence[int]) -> list[Variant]:
 class RoundedKeys(PositionKernel, register=False):
     """A kernel whose turned keys pass through a quantizer, as in a cache filled from position 0.
 
-    It claims no relative law: positions then count from 0 for every kernel, as a cache that grows
-    token by token needs it, and are not shifted to the middle of the call.
+    Rounding keeps neither the relative law nor norms, and so it claims neither. Without that law
+    ``attend`` counts positions from 0 for every kernel, as a cache that grows token by token must,
+    and not from the middle of the call.
 
     Args:
         inner: acts on the channels, without bias or whole scores.
@@ -79,14 +80,14 @@ class RoundedKeys(PositionKernel, register=False):
         ValueError: a kernel with a bias or whole scores.
     """
 
-    rotates, in_range = True, True
+    rotates = True
 
     def __init__(self, inner: PositionKernel, quantizer: Quantizer) -> None:
         if inner.biases or inner.scored:
             raise ValueError(f"{type(inner).__name__} does more than act on channels")
         super().__init__()
         self.inner, self.quantizer = inner, quantizer
-        self.claims = replace(inner.claims, relative=False)
+        self.claims = replace(inner.claims, relative=False, norm_preserving=False)
 
     def rotate(
         self,

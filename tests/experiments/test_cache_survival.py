@@ -117,6 +117,16 @@ def test_keys_are_turned_from_position_zero_as_a_growing_cache_must():
     torch.testing.assert_close(stored[0], expected, atol=1e-6, rtol=1e-6)
 
 
+@torch.no_grad()
+def test_a_model_can_be_served_without_its_shear():
+    model, still, tokens = _model("stabilized"), _model("stabilized"), _tokens()
+    for block in still.decoder.blocks:
+        block.attention.kernel.eta.zero_()
+    with served(model, NOTHING, Quantizer(0), shear=False):
+        assert torch.equal(model(tokens), still(tokens))
+    assert not torch.equal(model(tokens), still(tokens))
+
+
 def test_a_bias_cannot_be_served_so():
     with pytest.raises(ValueError, match="ALiBi does more than act on channels"):
         RoundedKeys(ALiBi(2), Quantizer(4))
