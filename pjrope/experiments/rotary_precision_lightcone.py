@@ -139,8 +139,15 @@ def not_relative(result: Result) -> list[str]:
     }
     if any(map(math.isnan, spreads.values())):  # a filtered run
         return []
-    last = {"method": "pj_rotary", "lag": lag, "origin": origins[-1]}
-    left = {p: _mean(result.rows, "lag_left", {**last, "path": p}) for p in ("linear", "both")}
+    left = {
+        (p, origin): _mean(
+            result.rows,
+            "lag_left",
+            {"method": "pj_rotary", "lag": lag, "origin": origin, "path": p},
+        )
+        for p in ("linear", "both")
+        for origin in (origins[0], origins[-1])
+    }
     kept = [p for p in PATHS if max(s for (_, q), s in spreads.items() if p == q) <= 1e-6]
     straight = max(s for (_, p), s in spreads.items() if p == "linear")
     bent = listed(f"{m} ({p}) {s:.2g}" for (m, p), s in spreads.items() if p != "linear")
@@ -148,9 +155,11 @@ def not_relative(result: Result) -> list[str]:
         f"Relative are, of {listed(PATHS)}: {listed(kept) if kept else 'none'}. In fp64, scores of "
         f"one lag at origins {origins[0]:,} to {origins[-1]:,} spread by at most {straight:.1e} of "
         f"the largest score along the straight path, and along the light cone by: {bent}.",
-        f"At origin {origins[-1]:,}, scores of pj_rotary at lag {lag:,} lie up to "
-        f"{left['linear']:.2g} of the largest score from those at lag 0 along the straight path, "
-        f"{left['both']:.2g} with phase and shear along the light cone.",
+        f"How far scores of pj_rotary at lag {lag:,} lie from those at lag 0, over its largest "
+        f"score: {left['both', origins[0]]:.2g} at origin {origins[0]:,} and "
+        f"{left['both', origins[-1]]:.2g} at {origins[-1]:,} with phase and shear along the light "
+        f"cone, {left['linear', origins[0]]:.2g} and {left['linear', origins[-1]]:.2g} along the "
+        "straight path.",
     ]
 
 

@@ -66,7 +66,7 @@ def smoke(tmp_path_factory):
 def test_the_smoke_run_says_which_path_is_relative(smoke):
     shown = report(registry.get("rotary_precision/lightcone"), smoke)
     assert "Relative are, of linear, phase, amplitude and both: linear." in shown
-    assert "At origin 1,048,576, scores of pj_rotary at lag 512" in shown
+    assert "How far scores of pj_rotary at lag 512 lie from those at lag 0" in shown
 
 
 def test_the_sentences_follow_the_rows(smoke):
