@@ -209,7 +209,7 @@ EXPERIMENT = Experiment(
             "book",
             seeds=(0, 1, 2, 3, 4),
             settings=_settings(128, 64, 2, steps=500),
-            cost="40 core-minutes",
+            cost="36 core-minutes",
         ),
     },
     cells=_cells,
