@@ -9,7 +9,7 @@ import pytest
 
 from pjrope.interactive import gauge_curves, gauge_explorer
 
-BIAS, JET, LINE, CONE = range(4)
+JET, LINE, CONE = range(3)
 
 
 def values(**settings):
@@ -23,7 +23,7 @@ def said(which, word, **settings):
 
 
 def test_at_equal_gates_the_sectors_are_thirds_of_their_formulas():
-    bias, jet, line, cone = values(amplitude=3.0, slope=1.5)
+    jet, line, cone, bias = values(amplitude=3.0, slope=1.5)
     d, omega = 100, 2 * math.pi * 4 / 64
     assert jet[d] == pytest.approx(100 / 64 * math.cos(omega * d))
     assert line[d] == pytest.approx(-0.5 * 100 / 64)

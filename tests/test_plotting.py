@@ -136,10 +136,17 @@ def test_lag_response_refuses_what_it_cannot_draw(ax):
         plotting.lag_response(ax, ALiBi(2), torch.arange(0))
 
 
-def test_sectors_differ_by_more_than_colour():
-    looks = plotting.SECTOR_LOOKS.values()
-    for part in range(3):
-        assert len({look[part] for look in looks}) == len(looks)
+def test_sectors_differ_by_more_than_colour_and_look_as_in_figures_with_sliders(ax):
+    plotting.lag_response(ax, PJBias(1, 16), torch.arange(12))
+    names = ("Fourier jets", "affine", "light cone", "sum")
+    lines = [drawn(ax)[name] for name in names]
+    assert len({line.get_color() for line in lines}) == 4
+    assert len({str(line._dash_pattern) for line in lines}) == 4
+    other = plt.figure().add_subplot()
+    curves = {name: ([0, 1], [0, 1]) for name in names}
+    plotting.draw_curves(other, curves, xlabel="x", ylabel="y")
+    assert [x.get_color() for x in other.get_lines()] == [line.get_color() for line in lines]
+    plt.close(other.figure)
 
 
 def test_gates_over_training(ax):

@@ -37,10 +37,10 @@ const curve = (ys) => ys.map((y, d) => [d, y]);
 const told = (name, what, k) => name + ": gate " + gate[k].toFixed(2) + " × " + what + " "
   + size[k].toFixed(2) + " = " + (gate[k] * size[k]).toFixed(2) + ", rms " + rms(part[k]);
 return {
-  ["bias: rms " + rms(sum)]: curve(sum),
   [told("Fourier jet", "amplitude", 0)]: curve(part[0]),
   [told("affine", "slope", 1)]: curve(part[1]),
   [told("light cone", "amplitude", 2)]: curve(part[2]),
+  ["sum: rms " + rms(sum)]: curve(sum),
 };
 """
 
@@ -81,7 +81,7 @@ def gauge_curves(
             equal, so that the function stays; "no" lets the gates change it.
 
     Returns:
-        label -> (lags 0 ... 128, nats): the bias and its three sectors, gates applied. Labels say
+        label -> (lags 0 ... 128, nats): the three sectors, gates applied, and the bias. Labels say
         gate, amplitude or slope, their product and the rms about the mean over d < L.
 
     Raises:
@@ -102,12 +102,13 @@ def gauge_curves(
         "affine": ("affine", "slope", kernel.slope[0]),
         "lc": ("light cone", "amplitude", kernel.lc_zeta_re[0, 0] / 2),
     }
-    curves = {f"bias: rms {_rms(bias[0]):.2f}": (lags.tolist(), bias[0].tolist())}
+    curves = {}
     for sector, (name, what, size) in sizes.items():
         gate = float(kernel.gate(sector)[0])
         said = f"{gate:.2f} × {what} {float(size):.2f} = {gate * float(size):.2f}"
         label = f"{name}: gate {said}, rms {_rms(parts[sector][0]):.2f}"
         curves[label] = (lags.tolist(), parts[sector][0].tolist())
+    curves[f"sum: rms {_rms(bias[0]):.2f}"] = (lags.tolist(), bias[0].tolist())
     return curves
 
 

@@ -59,8 +59,8 @@ def lag_score_rows(
     index = torch.arange(keys)
 
     def row(start: int) -> tuple[list[float], list[float]]:
-        i, j = torch.tensor([int(query) + start]).double(), (index + start).double()
-        d = lags(i, j)[0]
+        i, j = torch.tensor([int(query) + start]), index + start
+        i, j, d = i.double(), j.double(), lags(i, j)[0].double()
         if scheme == "added wave":
             scores = (1 + torch.cos(omega * i) + torch.cos(omega * j) + torch.cos(omega * d)) / 4
         elif scheme == "RoPE":

@@ -1,0 +1,41 @@
+"""One style for every figure: sizes, colours that colour-blind readers tell apart, units on axes.
+
+with use_style():
+    fig, ax = plt.subplots()
+    ax.plot(lags, scores)
+    label_axes(ax, x=("lag", "tokens"), y=("score", None))
+"""
+
+from .sectors import gates_over_training, lag_response, order_spectrum
+from .style import (
+    DASHES,
+    DPI,
+    PALETTE,
+    SQUARE,
+    WIDE,
+    alt_text,
+    axis_label,
+    draw_curves,
+    label_axes,
+    line_styles,
+    style,
+    use_style,
+)
+
+__all__ = [
+    "DASHES",
+    "DPI",
+    "PALETTE",
+    "SQUARE",
+    "WIDE",
+    "alt_text",
+    "axis_label",
+    "draw_curves",
+    "gates_over_training",
+    "label_axes",
+    "lag_response",
+    "line_styles",
+    "order_spectrum",
+    "style",
+    "use_style",
+]
