@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,9 @@ from .phase_claim import listed
 from .store import Result, select
 
 FLAT = ("affine", "lc_affine", "full")
+NEEDED = (*FLAT, "fj", "lc", "alibi", "alibi_lc", "pj_rotary")
 GROWS = 2.0
+EQUAL = "equal within the smallest effect"
 
 
 def lightcone_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
@@ -22,7 +25,8 @@ def lightcone_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
 
     - P-L5 (affine, light cone with affine, and the full union are flat in length): *reproduced* if
       the change of all three from the shortest to the longest context is equal within 0.01; *with
-      a caveat* if none is worse, but one is better or not resolved; else *not reproduced*.
+      a caveat* if none is worse, but one is better or not resolved; else *not reproduced*, as where
+      a loss is not finite.
     - P-F1 in a trained model (a light cone bounds norms and logits): *reproduced* if over all
       layers and seeds "lc" keeps both the norm of its keys, positions worked in, and its largest
       logit at the longest context below twice what they are at L, while "pj_rotary" passes twice
@@ -33,24 +37,38 @@ def lightcone_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
         result: rows of ``byte_lm/lightcone``.
 
     Returns:
-        Sentences; of one seed or one length a single one that claims nothing.
+        Sentences; a single one that claims nothing where the methods share fewer than two seeds
+        or lengths, none where a method is missing.
     """
     rows = result.rows if isinstance(result, Result) else result
-    losses = Losses(select(rows, {"kind": "loss"}))
-    needed = {*FLAT, "fj", "lc", "alibi", "alibi_lc", "pj_rotary"}
-    if not needed <= set(losses.methods):
+    if not set(NEEDED) <= {row["method"] for row in rows}:
         return []
-    if len({row["seed"] for row in rows}) < 2 or len(losses.lengths) < 2:
+    loss, attention = (select(rows, {"kind": kind}) for kind in ("loss", "attention"))
+    losses = Losses(loss)
+    if min(_shared(loss), _shared(attention)) < 2 or len(losses.lengths) < 2:
         return ["Claims P-L5, P-F1: not tested; they take two seeds and two lengths."]
-    attention = select(rows, {"kind": "attention"})
-    return [_flat(losses), _others(losses), _bounded(attention, losses.lengths), *_helps(losses)]
+    return [
+        _flat(losses),
+        _others(losses),
+        _bounded(attention, losses.lengths),
+        *_helps(losses),
+        _within(loss, losses.lengths[-1]),
+    ]
+
+
+def _shared(rows: Sequence[Mapping[str, Any]]) -> int:
+    """How many seeds all methods have."""
+    seeds = [{row["seed"] for row in select(rows, {"method": method})} for method in NEEDED]
+    return len(set.intersection(*seeds))
 
 
 def _flat(losses: Losses) -> str:
     found = {method: losses.growth(method) for method in FLAT}
     words = {word for word, _ in found.values()}
-    verdict = "reproduced" if words == {"equal within the smallest effect"} else "not reproduced"
-    if verdict == "not reproduced" and "worse" not in words:
+    verdict = "not reproduced"
+    if words == {EQUAL}:
+        verdict = "reproduced"
+    elif words <= {EQUAL, "better", "no difference resolved"}:
         verdict = "reproduced with a caveat"
     told = listed(f"{method} by {by}" for method, (_, by) in found.items())
     return f"P-L5, {verdict}: from {_span(losses)} {told} nats per byte."
@@ -66,8 +84,13 @@ def _span(losses: Losses) -> str:
     return f"{losses.lengths[0]:,} to {losses.lengths[-1]:,} bytes"
 
 
-def _growth(rows: Sequence[Mapping[str, Any]], method: str, value: str, ends: Sequence[int]) -> Any:
-    """The largest ratio of the longest context to the shortest over layers, seed by seed."""
+def _growth(
+    rows: Sequence[Mapping[str, Any]], method: str, value: str, ends: Sequence[int]
+) -> list[float]:
+    """The largest ratio of the longest context to the shortest over layers, seed by seed.
+
+    Infinite where a number was not finite.
+    """
     size = {
         (row["seed"], row["layer"], row["length"]): row[value]
         for row in select(rows, {"method": method})
@@ -75,7 +98,8 @@ def _growth(rows: Sequence[Mapping[str, Any]], method: str, value: str, ends: Se
     ratios: dict[int, float] = {}
     for seed, layer, length in size:
         if length == ends[0]:
-            ratio = size[seed, layer, ends[-1]] / size[seed, layer, length]
+            far, near = size.get((seed, layer, ends[-1])), size[seed, layer, length]
+            ratio = math.inf if far is None or not near else far / near
             ratios[seed] = max(ratio, ratios.get(seed, 0.0))
     return list(ratios.values())
 
@@ -95,13 +119,17 @@ def _bounded(rows: Sequence[Mapping[str, Any]], lengths: Sequence[int]) -> str:
     if below("lc") and grows:
         word = "reproduced with a caveat" if below("fj") else "reproduced"
     told = [
-        f"{method} " + listed(f"{summary(ratios).text()} ({name})" for name, ratios in of.items())
+        f"{method} " + listed(f"{_told(ratios)} ({name})" for name, ratios in of.items())
         for method, of in grown.items()
     ]
     return (
         f"P-F1 in a trained model, {word}: at {lengths[-1]:,} bytes, in units of what they are at "
         f"{lengths[0]:,}, in the layer where they grow most: {'; '.join(told)}."
     )
+
+
+def _told(ratios: Sequence[float]) -> str:
+    return summary(r if math.isfinite(r) else None for r in ratios).text()
 
 
 def _helps(losses: Losses) -> list[str]:
@@ -114,3 +142,21 @@ def _helps(losses: Losses) -> list[str]:
             parts.append(f"{by} at {length:,} ({word})")
         said.append(f"{method} against {other}: {listed(parts)}.")
     return said
+
+
+def _within(rows: Sequence[Mapping[str, Any]], length: int) -> str:
+    """Mean loss by position inside the longest context: the last bucket up to L, then two beyond."""
+    far = select(rows, {"length": length})
+    ends = [bucket["to"] for bucket in far[0]["buckets"]]
+    shown = sorted({1, len(ends) // 2, len(ends) - 1})
+
+    def at(method: str, n: int) -> str:
+        mean = summary(row["buckets"][n]["loss"] for row in select(far, {"method": method})).mean
+        return "not finite" if mean is None else f"{mean:.3f}"
+
+    places = [f"{ends[n - 1]:,} to {ends[n]:,}" for n in shown]
+    told = [f"{method} {', '.join(at(method, n) for n in shown)}" for method in NEEDED]
+    return (
+        f"Loss by position inside {length:,} bytes, at {listed(places)}, mean of the seeds: "
+        f"{'; '.join(told)}."
+    )

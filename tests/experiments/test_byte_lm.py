@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -199,12 +201,16 @@ def _lightcone_rows(losses=(), grown=()):
             for n in LENGTHS:
                 far = n == LENGTHS[-1]
                 row = {"method": method, "seed": seed, "length": n}
-                change = losses.get(method, 0.0) if far else 0.0
-                rows.append(row | {"kind": "loss", "loss": 2.0 + change + 0.001 * seed})
+                loss = 2.0 + (losses.get(method, 0.0) if far else 0.0) + 0.001 * seed
+                loss = loss if math.isfinite(loss) else None
+                places = [(64, 2.0), (128, 2.1), (8192, loss)]
+                buckets = [{"from": 0, "to": to, "loss": found} for to, found in places]
+                rows.append(row | {"kind": "loss", "loss": loss, "buckets": buckets})
                 size = grown.get(method, 3.0 if method == "pj_rotary" else 1.0) if far else 1.0
                 for layer in (0, 1):
                     at = size if layer else 1.0
-                    sizes = {"placed_key_norm": 4.0 * at, "logit_max": 5.0 * at}
+                    at = at if math.isfinite(at) else None
+                    sizes = {"placed_key_norm": at, "logit_max": at}
                     rows.append(row | {"kind": "attention", "layer": layer} | sizes)
     return rows
 
@@ -216,6 +222,7 @@ def _lightcone_rows(losses=(), grown=()):
         ({"full": -0.2}, "reproduced with a caveat"),
         ({"lc_affine": 0.2}, "not reproduced"),
         ({"alibi": 0.2}, "reproduced:"),
+        ({"full": math.inf}, "not reproduced"),
     ],
 )
 def test_the_rule_of_flatness(losses, word):
@@ -230,6 +237,7 @@ def test_the_rule_of_flatness(losses, word):
         ({}, "reproduced with a caveat"),
         ({"lc": 2.5, "fj": 2.5}, "not reproduced"),
         ({"pj_rotary": 1.5}, "not reproduced"),
+        ({"lc": math.inf, "fj": 2.5}, "not reproduced"),
     ],
 )
 def test_the_rule_of_bounded_logits(grown, word):
@@ -247,6 +255,16 @@ def test_light_cone_grid_says_who_helps_whom_and_nothing_of_one_seed():
         "Claims P-L5, P-F1: not tested; they take two seeds and two lengths."
     ]
     assert lightcone_claims([row for row in rows if row["method"] != "lc"]) == []
+    fewer = [row for row in rows if row["method"] != "lc" or row["seed"] == 0]
+    assert lightcone_claims(fewer) == lightcone_claims(alone)
+    unseen = [row for row in rows if row["kind"] != "attention"]
+    assert lightcone_claims(unseen) == lightcone_claims(alone)
+
+
+def test_light_cone_grid_says_the_loss_by_position():
+    said = lightcone_claims(_lightcone_rows({"lc": 0.5}))[-1]
+    assert said.startswith("Loss by position inside 8,192 bytes, at 64 to 128 and 128 to 8,192")
+    assert "; lc 2.100, 2.501;" in said
 
 
 def test_light_cone_smoke_tells_losses_attention_and_sectors():
