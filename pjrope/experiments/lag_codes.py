@@ -124,12 +124,14 @@ def amplitudes(name: str, lags: Tensor, length: float, max_order: int = MAX_ORDE
         ``(n, R+1)``; ``(n, 1)`` for a phase-only code.
 
     Raises:
-        ValueError: for an unknown name.
+        ValueError: for an unknown name, or a lag below 0.
 
     Limits: `raw`, `scaled`, `log` and `lc_phase_only` have no bound; see ``lightcone_stability``
     for the lag at which each leaves a number type.
     """
     variant = _variant(name)
+    if bool((lags < 0).any()):
+        raise ValueError(f"a lag is {lags.min().item()}: codes are of lags from 0 on")
     x = coordinates.linear(lags, length)
     if variant.amplitude is None:
         return torch.ones_like(x)[:, None]
@@ -173,9 +175,14 @@ def quantize(values: Tensor, bits: int, dim: int | None = None) -> Tensor:
 
     Returns:
         same shape.
+
+    Raises:
+        ValueError: for 1 bit, which has no level but 0, or fewer than none.
     """
     if not bits:
         return values
+    if bits < 2:
+        raise ValueError(f"bits is {bits}: at least 2 are needed, or 0 for no rounding")
     top = 2 ** (bits - 1) - 1
     peak = values.abs().amax() if dim is None else values.abs().amax(dim, keepdim=True)
     step = peak.clamp_min(1e-12) / top
@@ -188,7 +195,13 @@ def normalized(values: Tensor) -> Tensor:
 
 
 def bucket(name: str, length: int) -> tuple[int, int]:
-    """First and last lag of a bucket: x1_4 holds L … 4L - 1; train starts at lag 1."""
+    """First and last lag of a bucket: x1_4 holds L … 4L - 1; train starts at lag 1.
+
+    Raises:
+        ValueError: for an unknown bucket.
+    """
+    if name not in BUCKETS:
+        raise ValueError(f"no bucket {name!r}; choose from: {', '.join(BUCKETS)}")
     low, high = BUCKETS[name]
     return max(1, low * length), high * length - 1
 
@@ -198,7 +211,12 @@ def even_lags(name: str, length: int, count: int, seed: int) -> Tensor:
 
     The reference's lags are those of seed 0. Other seeds move all of them by a part of their
     distance, so that a mean over seeds does not hang on where the lags fall.
+
+    Raises:
+        ValueError: for an unknown bucket, or fewer than 2 lags.
     """
+    if count < 2:
+        raise ValueError(f"count is {count}: at least 2 lags are needed to reach both ends")
     low, high = bucket(name, length)
     lags = torch.linspace(0, high - low, count, dtype=torch.float64)
     moved = lags + seed * GOLDEN % 1 * (high - low) / (count - 1)

@@ -31,10 +31,16 @@ def codes_and_step(x: Tensor, bits: int) -> tuple[Tensor, Tensor]:
         ``2 max|x| / (2^b - 1)``; 0 where a vector is 0, or too small for fp16.
 
     Raises:
-        ValueError: fewer than 2 bits or more than 8; a step beyond the range of fp16.
+        ValueError: fewer than 2 bits or more than 8; a number that is not finite; a step beyond the
+            range of fp16.
     """
     if not 2 <= bits <= 8:
         raise ValueError(f"bits is {bits}: 2 to 8 are possible")
+    if lost := int((~torch.isfinite(x)).sum()):
+        raise ValueError(
+            f"{lost} of {x.numel()} coordinates are nan or infinite, and no code stores those: look "
+            "for what made them, before the rounding"
+        )
     step = 2 * x.abs().amax(-1, keepdim=True) / (2**bits - 1)
     if step.numel() and not float(step.max()) <= _LARGEST:
         raise ValueError(

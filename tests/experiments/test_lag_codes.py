@@ -83,6 +83,24 @@ def test_an_unknown_code_is_named():
         code("lcc", LAGS, LENGTH, [1.0])
 
 
+@pytest.mark.parametrize("name", [*VARIANTS, *PHASES])
+def test_a_lag_below_0_is_refused(name):
+    with pytest.raises(ValueError, match=r"a lag is -3"):
+        code(name, torch.tensor([1, -3]), LENGTH, [1.0])
+
+
+def test_what_no_rounding_and_no_bucket_can_serve_is_said():
+    with pytest.raises(ValueError, match=r"bits is 1: at least 2"):
+        quantize(torch.ones(3), 1)
+    with pytest.raises(ValueError, match=r"bits is -4"):
+        quantize(torch.ones(3), -4)
+    with pytest.raises(ValueError, match=r"no bucket 'x2'; choose from: train, x1_4"):
+        bucket("x2", 1024)
+    with pytest.raises(ValueError, match=r"count is 1: at least 2"):
+        even_lags("train", 1024, 1, 0)
+    assert even_lags("x1_4", 1024, 2, 0).tolist() == [1024, 4095]
+
+
 @pytest.mark.parametrize(("dim", "shared"), [(None, 1), (0, 5), (1, 40)])
 def test_rounding_uses_one_step_for_what_shares_it(dim, shared):
     values = torch.randn(40, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

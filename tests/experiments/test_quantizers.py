@@ -61,8 +61,12 @@ def test_what_cannot_be_stored_is_refused():
         round_vectors(torch.ones(1, 4), 1)
     with pytest.raises(ValueError, match=r"fp16 reaches 65504"):
         round_vectors(torch.full((1, 4), 1e6), 2)
-    with pytest.raises(ValueError, match=r"step of nan"):
-        round_vectors(torch.full((1, 4), torch.nan), 2)
+    for bad in (torch.nan, torch.inf, -torch.inf):
+        vectors = torch.ones(2, 4)
+        vectors[1, 2] = bad
+        with pytest.raises(ValueError, match=r"^1 of 8 coordinates are nan or infinite") as said:
+            round_vectors(vectors, 2)
+        assert "damping" not in str(said.value)
 
 
 def test_a_rotation_is_orthogonal_seeded_and_has_no_preferred_sign():
