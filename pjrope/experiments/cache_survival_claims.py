@@ -9,6 +9,7 @@ from typing import Any
 from .cache_survival_serving import PLAIN, ROTATED
 from .compare import Summary, summary, verdict
 from .phase_claim import CONTROLS, SMALLEST_EFFECT, listed
+from .resolution_claim import shared_seeds
 from .store import Result, select
 
 __all__ = ["COUPLED", "claim_k9", "survives"]
@@ -44,15 +45,17 @@ def claim_k9(result: Result | Rows) -> list[str]:
         result: rows of ``cache_survival``.
 
     Returns:
-        Sentences; none where a method, a control or the unrounded rows are missing.
+        Sentences; none where a method, a control or the unrounded rows are missing. The claim is
+        *not tested* where rounded rows are missing, where fewer than two seeds have every row that
+        is needed, and where one of these has no finite accuracy.
     """
     rows = result.rows if isinstance(result, Result) else result
     methods = {row["method"] for row in rows}
     coupled = [m for m in COUPLED if m in methods]
     if not coupled or not methods >= set(CONTROLS):
         return []
-    if len({row["seed"] for row in rows}) == 1:
-        return ["From one seed nothing follows about what survives. Claim J-K9: not tested."]
+    if (reason := _untested(rows, (*coupled, *CONTROLS))) is not None:
+        return [f"{reason} Claim J-K9: not tested."] if reason else []
     said, reached = [], []
     for method in coupled:
         times = _judged_at(rows, method)
@@ -71,6 +74,33 @@ def claim_k9(result: Result | Rows) -> list[str]:
             )
         said += _use(rows, method)
     return [*said, *_correlation(rows, coupled), _verdict(reached)]
+
+
+def _untested(rows: Rows, methods: Sequence[str]) -> str | None:
+    """Why the rows cannot decide the claim: "" if unrounded ones are missing, None if they can."""
+    bits = sorted({row["bits"] for row in select(rows, {"store": BOTH})})
+    clean = [{"store": "nothing", "method": m} for m in methods]
+    rounded = [
+        {"store": BOTH, "method": m, "basis": basis, "bits": b}
+        for m in methods
+        for basis in (PLAIN, ROTATED)
+        for b in bits
+    ]
+    if shared_seeds(rows, clean) is None:
+        return ""
+    seeds = shared_seeds(rows, [*clean, *rounded])
+    if not bits or seeds is None:
+        return f"Not every method has rounded keys and values in {PLAIN} and {ROTATED} coordinates."
+    if len(seeds) < 2:
+        return "From one seed nothing follows about what survives."
+    read = [row for where in (*clean, *rounded) for row in select(rows, where)]
+    fields = [f"accuracy_x{times}" for times in _times(rows)]
+    lost = sorted({row["method"] for row in read if any(row.get(f) is None for f in fields)})
+    return f"Accuracies of {listed(lost)} are not all finite." if lost else None
+
+
+def _minus(a: float | None, b: float | None) -> float | None:
+    return None if a is None or b is None else a - b
 
 
 def survives(clean: Summary, rounded: Summary) -> bool:
@@ -96,7 +126,8 @@ def _gap(rows: Rows, method: str, control: str, times: int, **variant: Any) -> S
         {row["seed"]: row[f"accuracy_x{times}"] for row in select(here, {"method": m})}
         for m in (method, control)
     ]
-    return summary(sides[0][s] - sides[1][s] for s in sorted(sides[0].keys() & sides[1].keys()))
+    shared = sorted(sides[0].keys() & sides[1].keys())
+    return summary(_minus(sides[0][s], sides[1][s]) for s in shared)
 
 
 def _clean(rows: Rows, method: str, control: str, times: int) -> Summary:
@@ -153,7 +184,7 @@ def _use(rows: Rows, method: str) -> list[str]:
         parts = []
         for bits in sorted({row["bits"] for row in mine}, key=lambda b: (b > 0, -b)):
             here = select(mine, {"bits": bits})
-            worth = summary(r[f"accuracy_x{times}"] - r[without] for r in here)
+            worth = summary(_minus(r[f"accuracy_x{times}"], r[without]) for r in here)
             parts.append(f"{worth.text(sign=True)} {f'at {bits} bits' if bits else 'unrounded'}")
         said.append(f"Its shear is worth to it, in accuracy at {times} L: {listed(parts)}.")
     return said
@@ -164,9 +195,10 @@ def _correlation(rows: Rows, coupled: Sequence[str]) -> list[str]:
     said = []
     for method in coupled:
         here = [r for r in select(rows, {"method": method}) if r.get("snr_far")]
+        times = max(_times(here, "drop"), default=0)
+        here = [r for r in here if r.get(f"drop_x{times}") is not None]
         if not here:
             continue
-        times = max(_times(here, "drop"))
         found = []
         for seed in sorted({row["seed"] for row in here}):
             mine = select(here, {"seed": seed})
