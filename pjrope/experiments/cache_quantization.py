@@ -3,9 +3,10 @@
 Keys are codes of the positions 0 … T - 1 times a random matrix, a query is the code of one position
 times another. "paper": the last position asks, logits are compared by their relative error, one
 step serves all keys or one each channel. "fair": 32 queries, none rounded; frequencies without a
-common period; every variant's logits are brought to a spread of 1, as a model that can attend would
-learn to; what is compared is the attention itself. A step of its own for every token, as caches have
-it, is tried by both. Codes and keys are fp32 (paper) or fp64 (fair), logits fp64.
+common period; every variant's logits are brought to a spread of 1 over the keys that a query sees,
+as a model that can attend would learn to; what is compared is the attention itself. A step of its
+own for every token, as caches have it, is tried by both. Codes and keys are fp32 (paper) or fp64
+(fair), logits fp64. Keys after a query count in no number about logits.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .lag_codes import CYCLES, FOCUS, PROTOCOLS, VARIANTS, code, quantize, signi
 from .lightcone_claims import cache_claims
 from .spec import Cell, CellContext, Experiment, Preset, Table
 
-__all__ = ["EXPERIMENT", "STEPS", "keys_and_queries"]
+__all__ = ["EXPERIMENT", "STEPS", "attention_error", "keys_and_queries", "spread"]
 
 STEPS = {"tensor": None, "channel": 0, "token": 1}  # what shares one step of the rounding
 WIDTH = 128
@@ -59,20 +60,45 @@ def keys_and_queries(
     return rows @ to_key, rows[at] @ to_query, at
 
 
-def _logits(queries: Tensor, keys: Tensor) -> Tensor:
-    return queries.double() @ keys.double().T / WIDTH**0.5
+def _logits(queries: Tensor, keys: Tensor, at: Tensor) -> Tensor:
+    """``(q, T)``, 0 for the keys after a query: they must not count in a norm or a maximum."""
+    logits = queries.double() @ keys.double().T / WIDTH**0.5
+    return logits.masked_fill(torch.arange(len(keys)) > at[:, None], 0)
 
 
 def _relative(error: Tensor, value: Tensor) -> float:
     return float(error.double().norm() / value.double().norm())
 
 
-def _attention_error(logits: Tensor, rounded: Tensor, at: Tensor) -> float:
-    """Total variation between attentions of logits brought to a standard deviation of 1."""
+def spread(logits: Tensor, at: Tensor) -> Tensor:
+    """Standard deviation of each query's logits over the keys that it sees.
+
+    Args:
+        logits: ``(q, T)``.
+        at: ``(q,)`` position of each query, at least 1; it sees the keys 0 … at.
+
+    Returns:
+        ``(q, 1)``, with n - 1.
+    """
+    seen = (row[: int(p) + 1] for row, p in zip(logits, at, strict=True))
+    return torch.stack([row.std() for row in seen])[:, None]
+
+
+def attention_error(logits: Tensor, rounded: Tensor, at: Tensor) -> float:
+    """Total variation between attentions, of logits that have a spread of 1 before rounding.
+
+    Args:
+        logits, rounded: ``(q, T)``; both are divided by the spread of the first, as the rounding
+            must not be undone by a scale of its own.
+        at: ``(q,)`` position of each query.
+
+    Returns:
+        mean over queries of the share of attention that moved, 0 … 1.
+    """
     hidden = torch.arange(logits.shape[1]) > at[:, None]
-    spread = logits.std(1, keepdim=True)
+    unit = spread(logits, at)
     clean, other = (
-        (x / spread).masked_fill(hidden, -torch.inf).softmax(-1) for x in (logits, rounded)
+        (x / unit).masked_fill(hidden, -torch.inf).softmax(-1) for x in (logits, rounded)
     )
     return float((clean - other).abs().sum(1).mean() / 2)
 
@@ -89,18 +115,18 @@ def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     settings, protocol = context.settings, cell.key["protocol"]
     keys, queries, at = keys_and_queries(cell.key["method"], settings, protocol, cell.seed)
-    logits, half = _logits(queries, keys), len(keys) // 2
+    logits, half = _logits(queries, keys, at), len(keys) // 2
     whole = {
         "norm_at_L": significant(keys[settings["length"] - 1].norm()),
         "norm": significant(keys[-1].norm()),
-        "logit_std": significant(logits.std(1).mean()),
+        "logit_std": significant(spread(logits, at).mean()),
         "logit_max": significant(logits.abs().max()),
     }
     rows = [{**cell.key, "bits": 0, **whole}]
     for bits in settings["bits"]:
         for step, dim in STEPS.items():
             rounded = quantize(keys, bits, dim)
-            changed = _logits(queries, rounded)
+            changed = _logits(queries, rounded, at)
             found = {
                 "key_error": _relative(rounded - keys, keys),
                 "far_error": _relative(rounded[half:] - keys[half:], keys[half:]),
@@ -108,7 +134,7 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
                     (rounded - keys)[: settings["length"]], keys[: settings["length"]]
                 ),
                 "logit_error": _relative(changed - logits, logits),
-                "attention_error": _attention_error(logits, changed, at),
+                "attention_error": attention_error(logits, changed, at),
             }
             found = {key: significant(value) for key, value in found.items()}
             rows.append({**cell.key, "bits": bits, "step": step, **found})
@@ -145,13 +171,13 @@ def _tables() -> tuple[Table, ...]:
         error("Relative error of int8 keys at positions below L", "near_error", 8),
         error("Relative error of the logits, int8", "logit_error", 8),
         error(
-            "Share of attention that int8 keys move (logits brought to spread 1)",
+            "Share of attention that int8 keys move (logits brought to spread 1 over visible keys)",
             "attention_error",
             8,
         ),
         error("Relative error of int4 keys", "key_error", 4),
         error(
-            "Share of attention that int4 keys move (logits brought to spread 1)",
+            "Share of attention that int4 keys move (logits brought to spread 1 over visible keys)",
             "attention_error",
             4,
         ),
@@ -177,4 +203,5 @@ EXPERIMENT = Experiment(
     baseline="scaled",
     tables=_tables(),
     sentences=cache_claims,
+    revision=2,  # the spread of logits is taken over visible keys
 )

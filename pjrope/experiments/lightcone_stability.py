@@ -84,7 +84,14 @@ def stability(name: str, count: int, length: int, protocol: str) -> dict[str, fl
     Returns:
         norm, bias, entropy, support, distance, phase_ratio, span, local, wrapped, joint,
         condition, int8, int4. Angles of the middle of three frequencies, except joint.
+
+    Raises:
+        ValueError: for fewer than 4 positions.
+        OverflowError: where a number is not finite. Nothing is recorded then: a norm that silently
+            is infinite makes an error over it 0.
     """
+    if count < 4:
+        raise ValueError(f"positions is {count}: at least 4 are needed, half of them is looked at")
     cycles = CYCLES[protocol]
     lags = torch.arange(count).to(NUMBERS[protocol])
     heights, p = amplitudes(name, lags, length), phase_path(name, lags, length)
@@ -101,7 +108,7 @@ def stability(name: str, count: int, length: int, protocol: str) -> dict[str, fl
     turns = omega * p[far, None]
     columns = torch.cat([heights[far] * turns.cos(), heights[far] * turns.sin()], 1)
     found = {
-        "norm": heights[-1].norm(),
+        "norm": _norm(heights[-1]),
         "bias": bias.abs().max(),
         **{"entropy": entropy, "support": math.exp(entropy)},
         "distance": (weights * lags).sum(),
@@ -114,12 +121,31 @@ def stability(name: str, count: int, length: int, protocol: str) -> dict[str, fl
     }
     # A bound of 2 or 1 that is met from below to the sixth digit must not look like a breach.
     digits = {"norm": 9, "bias": 9}
-    return {key: significant(value, digits.get(key, 6)) for key, value in found.items()}
+    numbers = {key: significant(value, digits.get(key, 6)) for key, value in found.items()}
+    if lost := [key for key, value in numbers.items() if not math.isfinite(value)]:
+        raise OverflowError(
+            f"{name} over {count:,} positions, {protocol}: {', '.join(lost)} left "
+            f"{NUMBERS[protocol]}; use fewer positions or a larger length"
+        )
+    return numbers
+
+
+def _norm(values: Tensor) -> Tensor:
+    """In fp64: squares of fp32 numbers leave fp32 above 1.8e19 in sum, and below 1e-23 vanish.
+
+    Raises:
+        OverflowError: for values whose norm is not finite.
+    """
+    found = values.double().norm()
+    if not torch.isfinite(found):
+        largest = float(values.abs().max())
+        raise OverflowError(f"a norm is {float(found)}, of values to {largest:.3g}")
+    return found
 
 
 def _rounded(heights: Tensor, top: int) -> Tensor:
     step = heights.abs().max() / top
-    return (torch.round(heights / step) * step - heights).norm() / heights.norm()
+    return _norm(torch.round(heights / step) * step - heights) / _norm(heights)
 
 
 def predicted_overflow(name: str, length: float, dtype: torch.dtype) -> float:
@@ -263,4 +289,5 @@ EXPERIMENT = Experiment(
     tables=_tables(),
     sentences=stability_claims,
     deterministic=True,
+    revision=2,  # norms are taken in fp64
 )
