@@ -11,7 +11,7 @@ from ..conventions import as_positions, wide
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from .backends import eager
-from .checks import check_overflow
+from .checks import check_overflow, largest_lag, largest_position, may_overflow
 from .decoding import decode_one, is_simple
 from .planning import run_plan
 from .problem import Problem, make_problem
@@ -39,7 +39,8 @@ class KVCache:
 
     Raises:
         ValueError: more tokens than ``max_length``, shapes or dtypes that changed, gradients,
-            positions that jump further within a page than the kernel reaches.
+            positions that jump further within a page than the kernel reaches, or, seen or not, so
+            far apart in a row that the kernel overflows.
 
     Limits: for inference; what is stored is overwritten in place and carries no gradient.
     """
@@ -57,7 +58,6 @@ class KVCache:
         self._v: Tensor | None = None
         self._pos: Tensor | None = None
         self._falling: Tensor | None = None
-        self._first = 0  # the lowest position held
         self._next: int | None = 0  # the position that would run on; None once one did not
 
     @property
@@ -120,14 +120,15 @@ class KVCache:
                 "make a larger KVCache"
             )
         self._pos = _grown(self._pos, pos, self.length, axis=-1)
-        self._check_overflow(pos, wide(k))
+        run_on = self._follow(pos)
+        self._check_overflow(run_on, total, wide(k))
         if self.mode != "raw":
             shift = pos - self._origins(self.length, total)
             self._check_reach(shift)
             _, k = self.kernel.rotate(None, k, None, shift)
         self._k = _grown(self._k, k, self.length, axis=2)
         self._v = _grown(self._v, v, self.length, axis=2)
-        self._next = self._follow(pos)
+        self._next = run_on
         self.length = total
 
     def truncate(self, length: int) -> None:
@@ -179,14 +180,19 @@ class KVCache:
                 "run on, or call attend() on the whole sequence"
             )
 
-    def _check_overflow(self, pos: Tensor, number: torch.dtype) -> None:
-        """Raise where the kernel would leave the number type at the lags that new keys bring."""
+    def _check_overflow(self, run_on: int | None, total: int, number: torch.dtype) -> None:
+        """Raise where the kernel would leave the number type at the distances of ``total`` tokens."""
         kernel = self._kernel
-        if kernel is None or kernel.degree < 2 or not pos.numel():
+        if kernel is None or not total or not may_overflow(kernel):
             return
-        first = int(pos.min()) if self.length == 0 else min(self._first, int(pos.min()))
-        check_overflow(kernel, int(pos.max()) - (first if kernel.claims.relative else 0), number)
-        self._first = first
+        if run_on is None:
+            held = self._pos[..., :total]
+            apart = largest_lag if kernel.claims.relative else largest_position
+            distance = apart(held, held)
+        else:  # nothing needs to be read
+            first, last = run_on - total, run_on - 1
+            distance = last - first if kernel.claims.relative else max(abs(first), abs(last))
+        check_overflow(kernel, distance, number)
 
     def _follow(self, pos: Tensor) -> int | None:
         """The next position if these run on from those held, read from the new tokens alone."""

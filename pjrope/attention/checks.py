@@ -9,45 +9,61 @@ from torch import Tensor
 
 from ..conventions import as_positions
 from ..kernels.base import PositionKernel
+from ..kernels.growth import FURTHEST
 
-# Powers of a distance below 1e24 leave parameters a factor of 1e14 in fp32: nothing is read for them.
-HARMLESS = 24.0
+# Powers below it leave parameters a factor of 1e10 in fp32, beside the room for content.
+HARMLESS = 1e24
 
 
-def check_overflow(kernel: PositionKernel, distance: int, number: torch.dtype) -> None:
-    """Raise if the kernel's numbers may leave a number type at this distance.
+def harmless(kernel: PositionKernel) -> float:
+    """Tokens up to which nothing is read to know that a kernel's numbers stay in fp32."""
+    if kernel.degree == 0:
+        return math.inf
+    return HARMLESS ** (1 / kernel.degree) / kernel.steepness
+
+
+def may_overflow(kernel: PositionKernel) -> bool:
+    """True if some distance is not :func:`harmless`."""
+    return harmless(kernel) < FURTHEST
+
+
+def overflows(kernel: PositionKernel, distance: int, number: torch.dtype) -> bool:
+    """True if the kernel's numbers may leave a number type at this distance.
 
     Args:
         kernel: of the call.
         distance: largest lag, or position for a kernel that is not relative, tokens.
         number: type in which biases and grown channels are computed.
     """
-    if kernel.degree * math.log10(max(distance, 1)) < HARMLESS:
-        return
-    if kernel.largest(float(distance)) <= torch.finfo(number).max:
+    near = distance <= harmless(kernel)
+    return not near and not kernel.largest(float(distance)) <= torch.finfo(number).max
+
+
+def check_overflow(kernel: PositionKernel, distance: int, number: torch.dtype) -> None:
+    """Raise where a kernel :func:`overflows`."""
+    if not overflows(kernel, distance, number):
         return
     raise ValueError(
         f"{type(kernel).__name__} leaves {number} at {kernel.overflow_at(number)} tokens, this call "
-        f"reaches {distance}: use a lower order, a larger length, damping, or fp64 inputs"
+        f"reaches {distance}: use a lower order, smaller amplitudes or shear, a larger length, "
+        "damping, or fp64 inputs"
     )
 
 
-def furthest(kernel: PositionKernel, q_pos: Tensor, k_pos: Tensor, plain: bool) -> int:
-    """Largest distance of a call: between positions, or from 0 where the kernel is not relative.
+def largest_lag(q_pos: Tensor, k_pos: Tensor) -> int:
+    """Largest distance between a query and a key of the same row, tokens.
 
     Args:
-        kernel: of the call.
         q_pos: ``(Q,)`` or ``(B, Q)``.
         k_pos: ``(K,)`` or ``(B, K)``.
-        plain: they are the default ones.
     """
-    if plain:
-        return max(q_pos.shape[-1], k_pos.shape[-1]) - 1
-    if kernel.claims.relative:
-        ends = [q_pos.max() - k_pos.min(), k_pos.max() - q_pos.min()]
-    else:
-        ends = [q_pos.abs().max(), k_pos.abs().max()]
-    return int(torch.stack(ends).max())
+    behind, ahead = q_pos.amax(-1) - k_pos.amin(-1), k_pos.amax(-1) - q_pos.amin(-1)
+    return int(torch.maximum(behind, ahead).max())
+
+
+def largest_position(q_pos: Tensor, k_pos: Tensor) -> int:
+    """Largest distance of a query or key from position 0, tokens."""
+    return int(torch.maximum(q_pos.abs().max(), k_pos.abs().max()))
 
 
 def check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from ..conventions import wide
 from ..kernels.base import PositionKernel
+from ..kernels.growth import FURTHEST
 from ..positions.lags import Causal, causal_keep, check_causal, lags, segment_keep, visible_keys
 from .alignment import find_offset
 from .checks import (
@@ -27,7 +28,10 @@ from .checks import (
     check_positions,
     check_segments,
     check_tensors,
-    furthest,
+    largest_lag,
+    largest_position,
+    may_overflow,
+    overflows,
 )
 
 BLOCK_NUMBERS = 2**24  # logits of one query block, over batch and heads: 64 MB in fp32
@@ -225,13 +229,7 @@ class Problem:
         if self.plain:
             last = max(self.queries, self.keys) - 1
         else:
-            ends = torch.stack(
-                [
-                    self.q_pos.max() - self.k_pos.min(),
-                    self.k_pos.max() - self.q_pos.min(),
-                ]
-            )
-            last = int(ends.max())
+            last = largest_lag(self.q_pos, self.k_pos)
             if last > 4 * (self.queries + self.keys) + 1024:
                 return None
         return self.kernel.lag_bias(torch.arange(last + 1, device=self.q.device)).to(wide(self.q))
@@ -310,13 +308,11 @@ def make_problem(
     check_causal(causal)
     q_pos, k_pos, plain = check_positions(q, k, q_pos, k_pos)
     far = peaked = False
-    if kernel.degree > 1 and not torch.compiler.is_compiling():
-        check_overflow(kernel, furthest(kernel, q_pos, k_pos, plain), wide(q))
     if kernel.rotates and kernel.claims.relative and not kernel.stays_in_range:
         q_pos, k_pos, far = _about_middle(kernel, q.dtype, q_pos, k_pos, plain)
         peaked = far and q.dtype == torch.float16 and _peaks(kernel)
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
-    return Problem(
+    problem = Problem(
         q=q,
         k=k,
         v=v,
@@ -331,6 +327,35 @@ def make_problem(
         far=far,
         peaked=peaked,
     )
+    if not torch.compiler.is_compiling() and may_overflow(kernel):
+        _check_distance(problem)
+    return problem
+
+
+def _check_distance(problem: Problem) -> None:
+    """Raise where the kernel would leave the number type at a distance that the call reaches."""
+    kernel, positions, number = problem.kernel, (problem.q_pos, problem.k_pos), wide(problem.q)
+    if problem.plain:
+        distance = max(problem.queries, problem.keys) - 1
+    elif not kernel.claims.relative:
+        distance = largest_position(*positions)
+    else:
+        distance = largest_lag(*positions)
+        if problem.masked and overflows(kernel, distance, number):
+            distance = _largest_visible(problem)
+    check_overflow(kernel, distance, number)
+
+
+def _largest_visible(problem: Problem) -> int:
+    """Largest lag of a pair that may attend: hidden ones may be any, and are read pair by pair."""
+    most = 0
+    for start, stop, keys in problem.blocks():
+        d = lags(problem.q_pos[..., start:stop], problem.k_pos[..., :keys]).abs()
+        kept = problem.kept(start, stop, keys)
+        if kept is not None and kept.ndim == 4:
+            kept = kept.any(1)
+        most = max(most, int(d.max() if kept is None else torch.where(kept, d, 0).max()))
+    return most
 
 
 # What reads parameters stays outside compiled graphs: a reach fixed at compile time would overflow
@@ -342,7 +367,7 @@ def _rows_within_reach(kernel: PositionKernel, number: torch.dtype, rows: int) -
 
 @torch.compiler.disable
 def _peaks(kernel: PositionKernel) -> bool:
-    return kernel.overflow_at(torch.float16) is not None
+    return kernel.largest(float(FURTHEST)) > torch.finfo(torch.float16).max
 
 
 @torch.compiler.disable

@@ -27,6 +27,13 @@ def check_length(length: float) -> float:
     return length
 
 
+def check_number(name: str, value: float, way_out: str) -> None:
+    """Raise unless ``value`` is one finite number."""
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not (number and math.isfinite(value)):
+        raise ValueError(f"{name} is {value!r}, one finite number is needed: {way_out}")
+
+
 def softplus_inverse(value: Tensor | float) -> Tensor:
     """The x with ``softplus(x) = value``; exact for large and small values alike."""
     value = torch.as_tensor(value, dtype=torch.float64, device="cpu")

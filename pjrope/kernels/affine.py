@@ -11,9 +11,15 @@ from ._values import check_count, check_length, parameter, per_head, real_lags, 
 from .alibi import fold_line
 from .base import Claims, PositionKernel
 from .characteristic import Root
-from .growth import jet_bound
+from .growth import jet_bound, steepness
 
 RHO = {"linear": coordinates.linear, "lightcone": coordinates.rapidity}
+
+
+def rho_at(kernel: PositionKernel, distance: float) -> float:
+    """The coordinate of an affine sector at one distance, tokens."""
+    d = torch.tensor(distance, dtype=torch.float64, device="cpu")
+    return float(RHO[kernel.coordinate](d, kernel.length))
 
 
 class Affine(PositionKernel):
@@ -50,6 +56,7 @@ class Affine(PositionKernel):
             coordinate=coordinate,
         )
         self.bias_heads, self.length, self.coordinate = heads, length, coordinate
+        self.steepness = steepness(length, float(slopes.max()))
         self.raw_slope = parameter(softplus_inverse(slopes))
 
     @property
@@ -70,8 +77,7 @@ class Affine(PositionKernel):
         return 1 if self.folds else 0
 
     def largest(self, distance: float) -> float:
-        rho = RHO[self.coordinate](torch.tensor(distance, dtype=torch.float64), self.length)
-        return jet_bound(self.slope[:, None], None, 0.0) * float(rho)
+        return jet_bound(self.slope[:, None], None, 0.0) * rho_at(self, distance)
 
     def lag_bias(self, lags: Tensor) -> Tensor:
         rho = RHO[self.coordinate](real_lags(lags), self.length)

@@ -72,6 +72,7 @@ class PositionKernel(nn.Module):
         rotary_heads: key heads of the channel action, None if any number will do.
         head_dim: channels the channel action asks for, None if any number will do.
         degree: highest power of a distance in the bias or the action; 0 where nothing grows like one.
+        steepness: what one token counts for in such a power by the values at construction, >= 1.
     """
 
     claims = Claims()
@@ -84,6 +85,7 @@ class PositionKernel(nn.Module):
     rotary_heads: int | None = None
     head_dim: int | None = None
     degree: int = 0
+    steepness: float = 1.0
 
     def __init_subclass__(cls, *, register: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -147,7 +149,19 @@ class PositionKernel(nn.Module):
 
         Returns:
             tokens, as in :meth:`largest`; None if no distance that an int64 holds does.
+
+        Raises:
+            ValueError: a dtype that is not floating-point.
+
+        Limits: ``attend`` does not ask inside graphs of ``torch.compile``, nor a kernel of degree 0
+            (a stabilized Jordan block refuses by its own check, at up to a percent more tokens), nor
+            where ``(steepness d)^degree`` stays below 1e24: a call whose parameters were trained
+            or loaded 1e10 times beyond their initial size can then answer with inf or nan.
         """
+        if not (isinstance(number, torch.dtype) and number.is_floating_point):
+            raise ValueError(
+                f"number is {number!r}, a floating-point dtype is needed: torch.float32"
+            )
         return first_beyond(self.largest, torch.finfo(number).max)
 
     @classmethod

@@ -81,6 +81,10 @@ class Composite(PositionKernel, register=False):
     def degree(self) -> int:
         return max(part.degree for part in self.parts)
 
+    @property
+    def steepness(self) -> float:
+        return max(part.steepness for part in self.parts)
+
     def largest(self, distance: float) -> float:
         return sum(part.largest(distance) for part in self.parts)
 

@@ -12,6 +12,7 @@ from . import jets
 from ._values import (
     check_count,
     check_length,
+    check_number,
     parameter,
     per_head,
     real_lags,
@@ -19,7 +20,7 @@ from ._values import (
 )
 from .base import Claims, PositionKernel
 from .characteristic import Root
-from .growth import jet_bound
+from .growth import jet_bound, steepness
 
 DAMPING = 0.1269280110429725  # softplus(-2), the initial damping of the PJ-RoPE protocol
 
@@ -41,6 +42,8 @@ class JetSector(PositionKernel, ABC, register=False):
         check_count("heads", heads)
         check_count("max_order", max_order, least=0)
         check_length(length)
+        check_number("omega_cycles", omega_cycles, "17.0 is the default")
+        check_number("zeta_scale", zeta_scale, "0.02 is the default")
         ladder = (
             jets.cycles_ladder(heads, length, omega_cycles)
             if omega is None
@@ -57,7 +60,7 @@ class JetSector(PositionKernel, ABC, register=False):
             **more,
         )
         self.bias_heads, self.length, self.max_order = heads, length, max_order
-        self.zeta_scale = zeta_scale
+        self.zeta_scale, self.steepness = zeta_scale, steepness(length, zeta_scale)
         self.omega = parameter(ladder)
         self.zeta_re = parameter(torch.empty(heads, max_order + 1, device="cpu"))
         self.zeta_im = parameter(torch.empty(heads, max_order + 1, device="cpu"))

@@ -12,6 +12,22 @@ ROOM = 4096.0  # what an action multiplies: products of channels up to this coun
 FURTHEST = 2**63 - 1  # tokens: the largest position there is
 
 
+def steepness(length: float, *sizes: float) -> float:
+    """What one token may count for in a power of the distance: 1 at least.
+
+    Args:
+        length: L, tokens.
+        sizes: constants and initial values that multiply a power of ``d/L``.
+    """
+    return max(1.0, 1 / length) * max(1.0, *(abs(size) for size in sizes))
+
+
+def numbers(values: Tensor) -> Tensor:
+    """Values in fp64 on the CPU; on the meta device there are none to read."""
+    values = values.detach()
+    return values if values.is_meta else values.cpu().double()
+
+
 def jet_bound(amplitudes: Tensor, damping: Tensor | None, x: float) -> float:
     """Upper bound over rows and ``0 <= u <= x`` of ``sum_r |a_r| u^r/r! e^{-c u}``.
 
@@ -21,14 +37,19 @@ def jet_bound(amplitudes: Tensor, damping: Tensor | None, x: float) -> float:
         amplitudes: ``(..., R+1)``.
         damping: ``(...)`` c >= 0, or None.
         x: >= 0.
+
+    Returns:
+        infinity too where an amplitude or a damping is no finite number.
     """
     if amplitudes.is_meta:
         return 0.0
-    a = amplitudes.detach().to("cpu", torch.float64).abs()
+    a = numbers(amplitudes).abs()
     r = torch.arange(a.shape[-1], dtype=torch.float64, device="cpu")
     c = torch.zeros(1, dtype=torch.float64, device="cpu")
     if damping is not None:
-        c = damping.detach().to("cpu", torch.float64)[..., None]
+        c = numbers(damping)[..., None]
+    if not (bool(a.isfinite().all()) and bool(c.isfinite().all())):
+        return math.inf
     u = torch.where(c > 0, r / c, math.inf).clamp(max=x)  # before its peak a term still grows
     logs = torch.xlogy(r, u) - torch.lgamma(r + 1) - c * u  # a power itself could overflow
     terms = torch.where(a > 0, (a.log() + logs).exp(), 0.0)

@@ -49,15 +49,17 @@ class JordanRoPE(JordanAction):
 
     Raises:
         ValueError: an order below 2, a head_dim that does not split into blocks, an unknown form,
-            coordinate or part, rates of another shape or sign; ``rotate`` at positions where e^{gamma p} overflows.
+            coordinate or part, rates of another shape or sign; ``rotate`` at positions where
+            e^{gamma p} overflows.
 
     Limits: measured at position 131,072 (L = 1024, c = 1, eta = 0.1, orders 2 to 4) a score differs
-    from the closed form by less than 2e-6 of the row's largest in fp32, 1e-2 in bf16. Without damping the shear grows like d^(m-1). With gamma = eta = 0 this is RoPE on its
-    ladder. Under ``causal=False`` future keys grow by e^{gamma |d|}. ``torch.compile`` leaves the
-    graph to read gamma and eta, so fullgraph=True refuses the scaled and exact forms. A light cone
-    belongs to the position, not to the lag: the kernel is not relative, and lags much shorter than
-    the position fade into lag 0. With bent amplitudes nothing grows with position; with
-    parts="phase" the shear and the damping do, about position 0.
+    from the closed form by less than 2e-6 of the row's largest in fp32, 1e-2 in bf16. Without
+    damping the shear grows like d^(m-1). With gamma = eta = 0 this is RoPE on its ladder. Under
+    ``causal=False`` future keys grow by e^{gamma |d|}. ``torch.compile`` leaves the graph to read
+    gamma and eta, so fullgraph=True refuses the scaled and exact forms. A light cone belongs to the
+    position, not to the lag: the kernel is not relative, and lags much shorter than the position
+    fade into lag 0. With bent amplitudes nothing grows with position; with parts="phase" the shear
+    and the damping do, about position 0.
 
     Reference: Jordan-RoPE paper, sections on exact, scaled and stabilised forms. Chapter: ch-jordan.
     """

@@ -25,6 +25,7 @@ from ._values import (
 )
 from .base import Claims, PositionKernel
 from .characteristic import Root, turning_roots
+from .growth import steepness
 from .jordan_growth import LARGEST_EXPONENT, JordanGrowth
 from .paths import Paths
 
@@ -91,6 +92,8 @@ class JordanAction(JordanGrowth, register=False):
         self.rotary_heads, self.length, self.order, self.form = heads, length, order, form
         self.rotates, self.scored = form != "lag", form == "lag"
         self.paths = Paths(length) if paths is None else paths
+        steepest = 0.0 if eta is None else float(shears.abs().max())
+        self.steepness = steepness(length if form == "scaled" else 1.0, steepest)
         if isinstance(ladder, nn.Parameter):
             self.omega = ladder
         else:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..positions.coordinates import bounded_shear
 from .base import PositionKernel
-from .growth import ROOM, jet_bound
+from .growth import ROOM, jet_bound, numbers
 from .paths import Paths
 
 # One origin serves positions as long as the damping stays below e^GROWTH and the largest entry of
@@ -56,7 +56,7 @@ class JordanGrowth(PositionKernel, register=False):
     def largest(self, distance: float) -> float:
         if self.eta is None and (self.gamma_raw is None or self.claims.relative):
             return 0.0
-        p = torch.tensor(distance, dtype=torch.float64)
+        p = torch.tensor(distance, dtype=torch.float64, device="cpu")
         t = float(self.paths.amplitude(p)) * self.per_token
         bent, relative = self.form in ("stabilized", "lag"), self.claims.relative
         shear = float(bounded_shear(p, self.length)) if bent else t
@@ -70,11 +70,13 @@ class JordanGrowth(PositionKernel, register=False):
         """``(.., order)`` coefficients of ``x^s/s!``."""
         if self.eta is None:
             return self.omega.new_ones(1, 1)
-        return self.eta.detach()[..., None] ** torch.arange(self.order, device=self.eta.device)
+        eta = numbers(self.eta)[..., None]  # in fp32 a power of a large one would be inf
+        return eta ** torch.arange(self.order, device=eta.device)
 
     def overflow_at(self, number: torch.dtype) -> int | None:
         first = super().overflow_at(number)
-        if self.claims.relative or self.gamma_raw is None or self.paths.bent_amplitude:
+        bounded = self.claims.relative or self.gamma_raw is None or self.paths.bent_amplitude
+        if bounded or first == 0:
             return first
         # Where rotate() refuses, which leaves the content of the channels some room.
         steep = LARGEST_EXPONENT[torch.float64 if number == torch.float64 else torch.float32]
@@ -101,12 +103,20 @@ class JordanGrowth(PositionKernel, register=False):
                 f"damping {rate:.3g} per token over L = {self.length:g} tokens grows channels by "
                 f"e^{most:.0f}, beyond {number}: use less damping"
             )
-        raise ValueError(
+        said = (
             f"keys about {most / rate:.0f} tokens ahead of the origin, or queries as far behind "
-            f"it, grow by e^{most:.0f} at gamma {rate:.3g} per token, beyond {number}. rotate() "
-            "alone needs positions counted from a nearer origin. In attend() it takes keys far "
-            "ahead of their query: use causal=True with positions that do not fall back, or "
-            "less damping"
+            f"it, grow by e^{most:.0f} at gamma {rate:.3g} per token, beyond {number}. "
+        )
+        if not self.claims.relative:
+            longer = ", a larger length" if self.form == "scaled" else ""
+            raise ValueError(
+                f"{said}This kernel is not relative, so attend() cannot count from elsewhere: use "
+                f"less damping{longer}, positions nearer to 0, or fp64 inputs"
+            )
+        raise ValueError(
+            f"{said}rotate() alone needs positions counted from a nearer origin. In attend() it "
+            "takes keys far ahead of their query: use causal=True with positions that do not fall "
+            "back, or less damping"
         )
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..positions.coordinates import bounded_shear, linear
 from ._values import check_count, parameter, plain_rate
 from .base import Claims
-from .growth import ROOM, jet_bound
+from .growth import ROOM, jet_bound, steepness
 from .jordan_action import JordanAction, toeplitz_product
 from .jordan_growth import SHEAR, grown
 
@@ -73,6 +73,7 @@ class JordanMixture(JordanAction):
         super().__init__(head_dim, heads, length, order, "scaled", omega, c, 0.0, own)
         blocks = head_dim // (2 * order)
         self.absolute = form == "absolute"
+        self.steepness = steepness(length, float(amplitudes.abs().max()))
         self.alpha = parameter(amplitudes.expand(heads, blocks, order - 1))
 
     @property
@@ -107,7 +108,9 @@ class JordanMixture(JordanAction):
         return 0 if self.absolute else self.order - 1
 
     def largest(self, distance: float) -> float:
-        shear = bounded_shear(torch.tensor(distance, dtype=torch.float64), self.length).item()
+        shear = bounded_shear(
+            torch.tensor(distance, dtype=torch.float64, device="cpu"), self.length
+        ).item()
         x = (shear if self.absolute else distance) / self.length
         bound = jet_bound(self._shears(), None if self.absolute else self.gamma, x)
         if not self.absolute:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -14,13 +13,21 @@ from torch.nn.functional import softplus
 
 from ..positions import coordinates
 from . import jets
-from ._values import check_count, check_length, parameter, per_head, real_lags, softplus_inverse
-from .affine import RHO
+from ._values import (
+    check_count,
+    check_length,
+    check_number,
+    parameter,
+    per_head,
+    real_lags,
+    softplus_inverse,
+)
+from .affine import RHO, rho_at
 from .alibi import fold_line
 from .base import Claims, PositionKernel, _plain
 from .characteristic import Root, merge_roots
 from .fourier_jet import DAMPING, draw
-from .growth import jet_bound
+from .growth import jet_bound, steepness
 
 SECTORS = ("fj", "affine", "lc")
 JETS = ("fj", "lc")
@@ -104,7 +111,7 @@ class PJBias(PositionKernel):
             raise ValueError(f"coordinate is {coordinate!r}, known are {sorted(RHO)}")
         sectors = _checked_sectors(sectors)
         _check_init(init, sectors, max_order, signed_slope)
-        _check_number("omega_cycles", omega_cycles, "17.0 is the default")
+        check_number("omega_cycles", omega_cycles, "17.0 is the default")
         super().__init__(
             heads=heads,
             length=length,
@@ -119,6 +126,7 @@ class PJBias(PositionKernel):
         self.bias_heads, self.length, self.max_order = heads, length, max_order
         self.sectors, self.share_omega, self.init = sectors, share_omega, init
         self.signed_slope, self.coordinate = signed_slope, coordinate
+        self.steepness = steepness(length, init.slope, init.zeta_scale)
         ladder = jets.cycles_ladder(heads, length, omega_cycles)
         if set(sectors) != {"affine"}:
             self.omega = parameter(ladder)
@@ -266,8 +274,7 @@ class PJBias(PositionKernel):
         for sector in self.sectors:
             gate = self.gate(sector).detach()
             if sector == "affine":
-                rho = RHO[self.coordinate](torch.tensor(distance, dtype=torch.float64), self.length)
-                total += jet_bound((gate * self.slope)[:, None], None, 0.0) * float(rho)
+                total += jet_bound((gate * self.slope)[:, None], None, 0.0) * rho_at(self, distance)
                 continue
             size = gate[:, None] * torch.hypot(*(part.detach() for part in self.amplitudes(sector)))
             if sector == "fj":
@@ -312,12 +319,6 @@ def _checked_sectors(sectors: Any) -> tuple[str, ...]:
     return tuple(s for s in SECTORS if s in asked)
 
 
-def _check_number(name: str, value: Any, way_out: str) -> None:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not (number and math.isfinite(value)):
-        raise ValueError(f"{name} is {value!r}, one finite number is needed: {way_out}")
-
-
 def _check_init(init: PJInit, sectors: tuple[str, ...], max_order: int, signed: bool) -> None:
     if init.gates not in ("uniform", *sectors):
         raise ValueError(f"init.gates is {init.gates!r}, enabled are {('uniform', *sectors)}")
@@ -328,7 +329,7 @@ def _check_init(init: PJInit, sectors: tuple[str, ...], max_order: int, signed: 
         )
     for name in ("slope", "damping", "zeta_scale"):
         default = getattr(PJInit, name)
-        _check_number(f"init.{name}", getattr(init, name), f"{default:.4g} is the default")
+        check_number(f"init.{name}", getattr(init, name), f"{default:.4g} is the default")
     if not (_whole(init.seed) and -(2**63) <= init.seed < 2**64):
         raise ValueError(f"init.seed is {init.seed!r}, an integer of 64 bits is needed: 0, 1, ...")
     if init.zeta_scale < 0:

@@ -6,6 +6,8 @@ All are odd in the lag, and none squares it: ``d**2`` overflows fp16 at 256 and 
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -14,14 +16,16 @@ from ..conventions import phase_dtype
 
 def _real(lags: Tensor) -> Tensor:
     """Lags as real numbers, integers in the phase dtype, narrow floats in fp32."""
+    if lags.dtype.is_complex:
+        raise ValueError(f"lags have dtype {lags.dtype}, real numbers of tokens are needed")
     if not lags.dtype.is_floating_point:
         return lags.to(phase_dtype(lags.device))
     return lags if lags.dtype == torch.float64 else lags.float()
 
 
 def _check(length: float) -> None:
-    if not length > 0:
-        raise ValueError(f"length is {length}, a positive number of tokens is needed")
+    if not 0 < length < math.inf:
+        raise ValueError(f"length is {length}, a positive finite number of tokens is needed")
 
 
 def linear(lags: Tensor, length: float) -> Tensor:
