@@ -10,7 +10,9 @@ The .md is the truth: edit it, ``run``, commit both files. A NAME is a stem such
 
 from __future__ import annotations
 
+import base64
 import hashlib
+import io
 import re
 import sys
 from collections import Counter
@@ -20,6 +22,7 @@ import jupytext
 import nbformat
 from checks import PRESET, check_chapter, check_toc, check_urls, published_url, toc_files
 from nbclient import NotebookClient
+from PIL import Image
 
 BOOK = Path(__file__).resolve().parents[1]
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -61,6 +64,16 @@ def join_streams(outputs: list[nbformat.NotebookNode]) -> list[nbformat.Notebook
     return joined
 
 
+def lighten(png: str) -> str:
+    """A base64 picture in 256 colours of its own: less than half the size, to the eye the same."""
+    picture, smaller = Image.open(io.BytesIO(base64.b64decode(png))), io.BytesIO()
+    if picture.mode == "P":
+        return png
+    colours = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    colours.save(smaller, "PNG", optimize=True, dpi=picture.info.get("dpi"))
+    return base64.b64encode(smaller.getvalue()).decode()
+
+
 def strip_machine(notebook: nbformat.NotebookNode, root: Path) -> None:
     """Drop what differs between machines or runs and means nothing: widget state, paths, times."""
     notebook.metadata.pop("widgets", None)
@@ -76,6 +89,8 @@ def strip_machine(notebook: nbformat.NotebookNode, root: Path) -> None:
             data = output.get("data", {})
             if {"text/html", "image/png"} & set(data):
                 data.pop(WIDGET_VIEW, None)
+            if "image/png" in data:
+                data["image/png"] = lighten(data["image/png"])
             if "traceback" in output:
                 output["traceback"] = [places.sub("", line) for line in output["traceback"]]
 

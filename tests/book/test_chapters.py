@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import shutil
 import subprocess
 import sys
@@ -10,9 +12,11 @@ from pathlib import Path
 import chapters
 import checks
 import jupytext
+import matplotlib.pyplot as plt
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image, ImageChops, ImageStat
 
 ROOT = Path(__file__).resolve().parents[2]
 URL = "https://github.com/someone/something"
@@ -335,6 +339,25 @@ def test_run_stores_what_is_the_same_everywhere(tree):
     assert "widgets" not in notebook.metadata
     chapters.run(md, tree)
     assert ipynb.read_bytes() == first
+
+
+def test_pictures_shrink_and_look_the_same():
+    fig, ax = plt.subplots(figsize=(3, 2))
+    for n in range(5):
+        ax.plot([0, 1, 2], [n, 2 * n, 1], label=str(n))
+    ax.legend()
+    raw = io.BytesIO()
+    fig.savefig(raw, format="png", facecolor="white")
+    plt.close(fig)
+    before = base64.b64encode(raw.getvalue()).decode()
+    after = chapters.lighten(before)
+    assert len(after) < len(before) / 2
+    pictures = [Image.open(io.BytesIO(base64.b64decode(x))).convert("RGB") for x in (before, after)]
+    assert pictures[0].size == pictures[1].size
+    apart = ImageChops.difference(*pictures)
+    assert max(high for _, high in apart.getextrema()) <= 64, "one pixel of a rare tint"
+    assert max(ImageStat.Stat(apart).mean) < 0.5
+    assert chapters.lighten(after) == after
 
 
 def test_try_changes_the_preset_and_stores_nothing(tree, capsys):
