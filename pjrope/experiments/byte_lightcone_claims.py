@@ -70,8 +70,8 @@ def _flat(losses: Losses) -> str:
         verdict = "reproduced"
     elif words <= {EQUAL, "better", "no difference resolved"}:
         verdict = "reproduced with a caveat"
-    told = listed(f"{method} by {by}" for method, (_, by) in found.items())
-    return f"P-L5, {verdict}: from {_span(losses)} {told} nats per byte."
+    told = listed(f"{by} ({method})" for method, (_, by) in found.items())
+    return f"P-L5, {verdict}: from {_span(losses)} the loss changes by {told} nats per byte."
 
 
 def _others(losses: Losses) -> str:
