@@ -123,3 +123,59 @@ def test_parts_of_the_grid_and_one_seed_give_no_verdict():
     assert claim_k9([r for r in _rows({}) if r["method"] in CONTROLS]) == []
     (said,) = claim_k9(_rows({"exact": 0.8}, seeds=1))
     assert "Claim J-K9: not tested" in said
+
+
+def _without(rows: list[dict], **where) -> list[dict]:
+    return [r for r in rows if not all(r[k] == v for k, v in where.items())]
+
+
+@pytest.mark.parametrize("method", ["exact", "stabilized", *CONTROLS])
+def test_without_rounded_rows_of_both_bases_nothing_was_tried(method):
+    rows = _rows({"exact": 0.8})
+    for lost in ({}, {"basis": "rotated"}, {"basis": "rotated", "method": method}, {"bits": 4}):
+        (said,) = claim_k9(_without(rows, store="keys, values", **{"method": method, **lost}))
+        assert "rounded keys and values" in said and said.endswith("Claim J-K9: not tested.")
+    (said,) = claim_k9([r for r in rows if r["store"] == "nothing"])
+    assert said.endswith("Claim J-K9: not tested.")
+    assert claim_k9(_without(rows, store="nothing", method=method)) == []
+
+
+@pytest.mark.parametrize("method", ["exact", *CONTROLS])
+@pytest.mark.parametrize("place", [{}, {"bits": 4}, {"basis": "rotated"}, {"store": "nothing"}])
+def test_fewer_than_two_seeds_of_a_needed_row_are_not_tested(method, place):
+    rows = _rows({"exact": 0.8})
+    for lost in ((1, 2), (0, 1)):
+        left = rows
+        for seed in lost:
+            left = _without(left, method=method, seed=seed, **place)
+        (said,) = claim_k9(left)
+        assert said.startswith("From one seed") and said.endswith("Claim J-K9: not tested.")
+    apart = [r for r in rows if (r["method"] == method) == (r["seed"] == 2)]
+    assert "From one seed" in claim_k9(apart)[0]
+
+
+def test_a_method_without_the_mode_may_be_left_out():
+    rows = _without(_rows({"exact": 0.8}), method="stabilized")
+    assert claim_k9(rows)[-1].startswith("Claim J-K9: reproduced")
+
+
+@pytest.mark.parametrize("place", [{"bits": 4}, {"store": "nothing", "seed": 0}])
+def test_an_accuracy_that_is_not_finite_is_named_and_decides_nothing(place):
+    rows = _rows({"exact": 0.8})
+    for row in rows:
+        if row["method"] == "exact" and all(row[k] == v for k, v in place.items()):
+            row["accuracy_x8"] = None
+    (said,) = claim_k9(rows)
+    assert said == "Accuracies of exact are not all finite. Claim J-K9: not tested."
+
+
+def test_use_and_correlation_pass_on_what_is_not_finite():
+    rows = _rows({"exact": 0.8})
+    for row in rows:
+        if row["method"] == "exact":
+            lost = row["seed"] == 1
+            row["unsheared_x8"] = None if lost else 0.5
+            row |= {"snr_far": 10.0 ** row["bits"], "drop_x8": None}
+    said = " ".join(claim_k9(rows))
+    assert "not finite for 1 of 3 seeds unrounded" in said and "Pearson" not in said
+    assert "Claim J-K9: reproduced" in said

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pjrope.experiments.rotary_precision import KERNELS, precision, rotary_claim
+from pjrope.experiments import rotary_precision
+from pjrope.experiments.rotary_precision import KERNELS, TYPES, precision, rotary_claim
 
 SETTINGS = {"block": 2, "keys": 512, "length": 512}
 
@@ -36,6 +37,35 @@ def test_the_stabilised_form_is_not_relative_whatever_the_type():
     assert precision("jordan_stabilized", 1 << 20, "fp64", "paper", SETTINGS, 0)["error"] > 0.1
 
 
+@pytest.mark.parametrize("route", ["paper", "fair"])
+def test_only_keys_that_a_query_sees_count(route, monkeypatch):
+    """Scores of later keys that are wrong by 1e6 leave every number as it is."""
+    plain = precision("rope", 32767, "fp32", route, SETTINGS, 0)
+    scores = rotary_precision._scores
+
+    def wrong(kernel, q, k, q_pos, k_pos, number):
+        found, *rows = scores(kernel, q, k, q_pos, k_pos, number)
+        later = k_pos > q_pos[:, None]
+        assert int(later.sum()) == 1  # of a block of two, the first query's
+        return (found + 1e6 * later * (1 if number == TYPES["fp32"] else -1), *rows)
+
+    monkeypatch.setattr(rotary_precision, "_scores", wrong)
+    assert precision("rope", 32767, "fp32", route, SETTINGS, 0) == plain
+
+
+def test_a_wrong_score_of_a_visible_key_counts(monkeypatch):
+    scores = rotary_precision._scores
+
+    def wrong(kernel, q, k, q_pos, k_pos, number):
+        found, *rows = scores(kernel, q, k, q_pos, k_pos, number)
+        own = k_pos == q_pos[:, None]
+        return (found + 100 * own * (number == TYPES["fp32"]), *rows)
+
+    monkeypatch.setattr(rotary_precision, "_scores", wrong)
+    found = precision("rope", 32767, "fp32", "fair", SETTINGS, 0)
+    assert found["absolute"] == pytest.approx(100, rel=1e-3)
+
+
 def result(paper: dict, fair: dict):
     rows = []
     for method in KERNELS:
@@ -63,6 +93,14 @@ def test_the_rule_of_r1(paper, fair, word):
     said = rotary_claim(result(paper, fair))
     assert said[0].startswith(word)
     assert ("pj_rotary in bf16" in said[2]) == (paper["bf16"] > 10 >= fair["bf16"])
+
+
+def test_attend_is_not_compared_with_itself():
+    """In fp64 the truth of "attend" is the same call: its 0 proves nothing and is not told."""
+    (said,) = [s for s in rotary_claim(result(GOOD, GOOD)) if s.startswith("attend()")]
+    assert "fp64" not in said and "2.0e+00 in fp32 and 5.0e+00 in bf16" in said
+    found = precision("pj_rotary", 1 << 20, "fp64", "attend", SETTINGS, 0)
+    assert found["error"] == 0
 
 
 def test_a_filtered_run_has_no_sentences():
