@@ -55,7 +55,8 @@ def test_distances_are_those_of_pairs_that_may_attend(name, backend):
         torch.testing.assert_close(got, want, rtol=0, atol=1e-5)
         grads = torch.autograd.grad(got.sum(), (q, k, v, *kernel.parameters()), retain_graph=True)
         assert all(bool(torch.isfinite(g).all()) for g in grads)
-    apart[6, 1] = True  # one pair over the jump
+    apart = apart.repeat(1, 2, 1, 1)
+    apart[0, 1, 6, 1] = True  # one pair over the jump, in one head
     said = refusal(kernel, q, k, v, q_pos=pos, k_pos=pos, keep=apart, backend=backend)
     assert f"this call reaches {JUMP + 5}" in said
 

@@ -23,7 +23,7 @@ from pjrope.kernels import (
     direct_sum,
     kernel_from_spec,
 )
-from tests.kernels.catalogue import HEAD_DIM, HEADS, NAMES, kernels
+from tests.kernels.catalogue import HEAD_DIM, HEADS, kernels
 
 FAR = 1 << 20
 TYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -49,13 +49,10 @@ def steep():
     }
 
 
-def kernel_named(name):
-    return (steep() if name in steep() else kernels())[name]
-
-
-ALL = [n for n in (*NAMES, *steep()) if not n.startswith("damped_local") and n != "damped"]
-BIASED = [n for n in ALL if kernel_named(n).biases and not kernel_named(n).rotates]
-ACTING = [n for n in ALL if kernel_named(n).rotates and not kernel_named(n).biases]
+KERNELS = {**kernels(), **steep()}  # built once: no test here changes a parameter
+ALL = [n for n in KERNELS if not n.startswith("damped_local") and n != "damped"]
+BIASED = [n for n in ALL if KERNELS[n].biases and not KERNELS[n].rotates]
+ACTING = [n for n in ALL if KERNELS[n].rotates and not KERNELS[n].biases]
 
 
 def refusal(kernel, q, k, v, **call):
@@ -74,7 +71,7 @@ def last(kernel, number):
 @torch.no_grad()
 @pytest.mark.parametrize("name", BIASED)
 def test_a_bias_is_finite_at_every_lag_it_did_not_warn_of(name):
-    kernel = kernel_named(name)
+    kernel = KERNELS[name]
     spread = torch.logspace(0, math.log10(FAR - 1), 4096, dtype=torch.float64).long()
     for number in TYPES:
         end = last(kernel, number)
@@ -86,7 +83,7 @@ def test_a_bias_is_finite_at_every_lag_it_did_not_warn_of(name):
 @pytest.mark.parametrize("number", TYPES)
 @pytest.mark.parametrize("name", ACTING)
 def test_channels_are_finite_at_every_distance_the_action_did_not_warn_of(name, number):
-    kernel = kernel_named(name)
+    kernel = KERNELS[name]
     end = last(kernel, number)
     k = torch.randn(1, HEADS, 400, kernel.head_dim, generator=torch.Generator().manual_seed(0))
     lags = torch.cat([torch.arange(200), torch.linspace(200, end, 200).long()]).clamp(max=end)
@@ -99,7 +96,7 @@ def test_channels_are_finite_at_every_distance_the_action_did_not_warn_of(name, 
 @pytest.mark.parametrize("number", TYPES)
 @pytest.mark.parametrize("name", ALL)
 def test_a_row_at_the_end_of_a_million_tokens_is_finite_or_refused_beforehand(name, number):
-    kernel = kernel_named(name)
+    kernel = KERNELS[name]
     k_pos = torch.cat([torch.linspace(0, FAR - 600, 600).long(), FAR - 500 + torch.arange(500)])
     size = kernel.head_dim or HEAD_DIM
     shapes = ((1, HEADS, 1, size), (1, HEADS, len(k_pos), size), (1, HEADS, len(k_pos), size))

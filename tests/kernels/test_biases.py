@@ -260,3 +260,11 @@ def test_sums_are_flat_and_direct_sums_split_channels():
 def test_bad_input_is_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("sector", [FourierJet, LightCone])
+@pytest.mark.parametrize("name", ["zeta_scale", "omega_cycles"])
+def test_initial_values_of_a_sector_are_finite_numbers(sector, name):
+    for wrong in (float("nan"), float("inf"), "much"):
+        with pytest.raises(ValueError, match=f"{name} is .*, one finite number is needed"):
+            sector(4, 512, **{name: wrong})

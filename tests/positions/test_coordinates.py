@@ -74,7 +74,10 @@ def test_identities():
     assert float(step) == pytest.approx(1024 / math.hypot(32767.5, 1024), rel=1e-6)
 
 
-def test_a_length_that_is_not_positive_is_refused():
+def test_lengths_and_lags_that_are_no_tokens_are_refused():
     for f in (linear, bounded_shear, rapidity, coordinates.phase, velocity):
-        with pytest.raises(ValueError, match="length is 0"):
-            f(torch.tensor([1]), 0)
+        for length in (0, -1.0, math.inf, math.nan):
+            with pytest.raises(ValueError, match=f"length is {length}"):
+                f(torch.tensor([1]), length)
+        with pytest.raises(ValueError, match=r"lags have dtype torch\.complex64"):
+            f(torch.tensor([1 + 2j]), 512)
