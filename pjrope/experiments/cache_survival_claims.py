@@ -225,8 +225,8 @@ def _pearson(x: Sequence[float], y: Sequence[float]) -> float | None:
 def _verdict(reached: Sequence[Mapping[str, int | None]]) -> str:
     if not reached:
         return "Claim J-K9: not decided, no trained model has an advantage that could survive."
-    plain = [f[PLAIN] for f in reached if f[PLAIN] is not None]
-    turned = [f[ROTATED] for f in reached if f[ROTATED] is not None]
+    plain = [bits for f in reached if (bits := f[PLAIN]) is not None]
+    turned = [bits for f in reached if (bits := f[ROTATED]) is not None]
     if plain and min(plain) <= 4:
         return f"Claim J-K9: reproduced, the advantage survives down to {min(plain)} bits."
     if turned and min(turned) <= 4:

@@ -103,7 +103,7 @@ def stability(name: str, count: int, length: int, protocol: str) -> dict[str, fl
     wrapped, joint = _collisions(angles)
     turns = omega * p[far, None]
     columns = torch.cat([heights[far] * turns.cos(), heights[far] * turns.sin()], 1)
-    found = {
+    found: dict[str, float | Tensor] = {
         "norm": _norm(heights[-1]),
         "bias": bias.abs().max(),
         **{"entropy": entropy, "support": math.exp(entropy)},
