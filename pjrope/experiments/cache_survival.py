@@ -169,9 +169,19 @@ def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
 
 def _settings(length: int, width: int, heads: int, steps: int, **changes: Any) -> dict[str, Any]:
     return {
-        **{"length": length, "width": width, "heads": heads, "layers": 2, "target_index": 3},
-        **{"times": [1, 2, 4, 8], "stores_times": [1, 4], "sequences": 256, "bits": [8, 4, 3, 2]},
-        **{"rotation_seed": 2026, "diagnosed": 8, "rows": 64, "methods": METHODS},
+        "length": length,
+        "width": width,
+        "heads": heads,
+        "layers": 2,
+        "target_index": 3,
+        "times": [1, 2, 4, 8],
+        "stores_times": [1, 4],
+        "sequences": 256,
+        "bits": [8, 4, 3, 2],
+        "rotation_seed": 2026,
+        "diagnosed": 8,
+        "rows": 64,
+        "methods": METHODS,
         "training": {
             "steps": steps,
             "batch": 32,
