@@ -3,8 +3,9 @@
     python book/_tools/pages.py write    rewrite the generated parts
     python book/_tools/pages.py check    fail if one differs from what would be written
 
-Generated: the table of notation.md (from pjrope.conventions), appendix/run_cards.md,
-appendix/results.md and the results of README.md (from pjrope.record). Only the text between the two markers of a page is touched.
+Generated: the table of notation.md (from pjrope.conventions), appendix/run_cards.md, the pages
+appendix/results*.md and the results of README.md (from pjrope.record). Only the text between the
+two markers of a page is touched.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,42 @@ def results(found: Iterable[tuple[Any, Any]]) -> str:
     return "\n\n".join(sections) or "No result has been recorded yet."
 
 
+# The results by what was studied: one page of all of them would be too long to open or to check.
+RESULT_PAGES = {
+    "functions": (
+        *("adaptive_spectrum", "fixed_kernel", "jet_probes", "kernel_probes"),
+        *("ntk_flow", "structured_probes"),
+    ),
+    "codes": (
+        *("attention_retrieval", "cache_quantization", "lightcone_stability"),
+        *("pair_resolution", "retrieval_resolution", "rotary_precision"),
+    ),
+    "sequences": (
+        *("cache_survival", "jet_lm", "needle_retrieval", "order_toy", "phase_lm"),
+        *("signal_regression", "teacher_sequences"),
+    ),
+    "text": ("byte_lm",),
+}
+
+
+def result_page(name: str) -> str:
+    """The page of ``RESULT_PAGES`` that shows an experiment; grids go with their experiment.
+
+    Raises:
+        ValueError: an experiment that no page lists.
+    """
+    for page, shown in RESULT_PAGES.items():
+        if name.split("/")[0] in shown:
+            return page
+    raise ValueError(f"experiment {name} is on no page of results: add it to RESULT_PAGES")
+
+
+def results_index(found: Iterable[tuple[Any, Any]]) -> str:
+    """A line for each experiment, with a link to the page that shows it."""
+    lines = [f"- [{e.name}](results_{result_page(e.name)}.md): {e.question}" for e, _ in found]
+    return "\n".join(lines) or "No result has been recorded yet."
+
+
 def glance(found: Iterable[tuple[Any, Any]]) -> str:
     """A line for each experiment and its result, and the first table of one of them."""
     from pjrope.experiments.report import duration, table_of
@@ -149,10 +187,14 @@ def from_package() -> dict[str, Callable[[], str]]:
             if preset in ("book", "paper")
         ]
 
+    def shown_on(page: str) -> str:
+        return results(pair for pair in recorded() if result_page(pair[0].name) == page)
+
     return {
         "notation.md": table_of_notation,
         "appendix/run_cards.md": cards,
-        "appendix/results.md": lambda: results(recorded()),
+        "appendix/results.md": lambda: results_index(recorded()),
+        **{f"appendix/results_{page}.md": partial(shown_on, page) for page in RESULT_PAGES},
         "../README.md": lambda: glance(recorded()),
     }
 

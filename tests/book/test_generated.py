@@ -9,7 +9,8 @@ import pages
 import plain_docstrings
 import pytest
 
-from pjrope.experiments import get, load
+from pjrope import record
+from pjrope.experiments import get, load, names
 from pjrope.experiments.report import report
 
 PAGE = f"# Title\n\n{pages.BEGIN}\nold\n{pages.END}\n\nThe rest.\n"
@@ -64,7 +65,12 @@ def test_run_cards_show_every_field():
 
 
 def test_no_record_is_said():
-    for empty in (pages.run_cards([]), pages.results([]), pages.glance([])):
+    for empty in (
+        pages.run_cards([]),
+        pages.results([]),
+        pages.results_index([]),
+        pages.glance([]),
+    ):
         assert empty == "No result has been recorded yet."
 
 
@@ -79,6 +85,23 @@ def test_results_show_what_pjrope_show_prints_one_heading_lower():
     assert [line for line in text.splitlines() if not line.startswith("#")] == [
         line for line in printed.splitlines() if not line.startswith("#")
     ]
+
+
+def test_each_record_is_on_one_page_of_results():
+    recorded = {name for name, _ in record.recorded() if name in names()}
+    places = {name: pages.result_page(name) for name in recorded}
+    assert set(places.values()) == set(pages.RESULT_PAGES)
+    assert places["byte_lm/long"] == "text" and places["teacher_sequences/grape"] == "sequences"
+    listed = [name for shown in pages.RESULT_PAGES.values() for name in shown]
+    assert len(listed) == len(set(listed))
+    with pytest.raises(ValueError, match="experiment other is on no page"):
+        pages.result_page("other")
+
+
+def test_the_index_of_results_links_to_the_page_of_each():
+    experiment, result = get("byte_lm/baselines"), load("byte_lm/baselines", "book")
+    line = f"- [byte_lm/baselines](results_text.md): {experiment.question}"
+    assert pages.results_index([(experiment, result)]) == line
 
 
 def test_a_glance_has_a_line_per_record_and_one_table():
