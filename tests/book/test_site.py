@@ -155,9 +155,10 @@ def _moves(page, figure, control, setting) -> bool:
         choice.select_option(index=n)
     paths = figure.locator("path.pj-curve")
     before = [p.get_attribute("d") for p in paths.all()]
+    at_the_end = control.evaluate("e => e.type === 'range' && e.value === e.max")
     control.focus()
-    page.keyboard.press("ArrowRight")
-    page.keyboard.press("ArrowRight")
+    for _ in range(2):
+        page.keyboard.press("ArrowLeft" if at_the_end else "ArrowRight")
     return before != [p.get_attribute("d") for p in paths.all()]
 
 
