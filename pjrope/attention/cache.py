@@ -11,8 +11,8 @@ from ..conventions import as_positions, wide
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from .backends import eager
-from .checks import check_overflow, largest_lag, largest_position, may_overflow
 from .decoding import decode_one, is_simple
+from .overflow import check_overflow, largest_lag, largest_position, may_overflow
 from .planning import run_plan
 from .problem import Problem, make_problem
 

@@ -2,68 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
 from ..conventions import as_positions
 from ..kernels.base import PositionKernel
-from ..kernels.growth import FURTHEST
-
-# Powers below it leave parameters a factor of 1e10 in fp32, beside the room for content.
-HARMLESS = 1e24
-
-
-def harmless(kernel: PositionKernel) -> float:
-    """Tokens up to which nothing is read to know that a kernel's numbers stay in fp32."""
-    if kernel.degree == 0:
-        return math.inf
-    return HARMLESS ** (1 / kernel.degree) / kernel.steepness
-
-
-def may_overflow(kernel: PositionKernel) -> bool:
-    """True if some distance is not :func:`harmless`."""
-    return harmless(kernel) < FURTHEST
-
-
-def overflows(kernel: PositionKernel, distance: int, number: torch.dtype) -> bool:
-    """True if the kernel's numbers may leave a number type at this distance.
-
-    Args:
-        kernel: of the call.
-        distance: largest lag, or position for a kernel that is not relative, tokens.
-        number: type in which biases and grown channels are computed.
-    """
-    near = distance <= harmless(kernel)
-    return not near and not kernel.largest(float(distance)) <= torch.finfo(number).max
-
-
-def check_overflow(kernel: PositionKernel, distance: int, number: torch.dtype) -> None:
-    """Raise where a kernel :func:`overflows`."""
-    if not overflows(kernel, distance, number):
-        return
-    raise ValueError(
-        f"{type(kernel).__name__} leaves {number} at {kernel.overflow_at(number)} tokens, this call "
-        f"reaches {distance}: use a lower order, smaller amplitudes or shear, a larger length, "
-        "damping, or fp64 inputs"
-    )
-
-
-def largest_lag(q_pos: Tensor, k_pos: Tensor) -> int:
-    """Largest distance between a query and a key of the same row, tokens.
-
-    Args:
-        q_pos: ``(Q,)`` or ``(B, Q)``.
-        k_pos: ``(K,)`` or ``(B, K)``.
-    """
-    behind, ahead = q_pos.amax(-1) - k_pos.amin(-1), k_pos.amax(-1) - q_pos.amin(-1)
-    return int(torch.maximum(behind, ahead).max())
-
-
-def largest_position(q_pos: Tensor, k_pos: Tensor) -> int:
-    """Largest distance of a query or key from position 0, tokens."""
-    return int(torch.maximum(q_pos.abs().max(), k_pos.abs().max()))
 
 
 def check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -21,18 +21,8 @@ from ..kernels.base import PositionKernel
 from ..kernels.growth import FURTHEST
 from ..positions.lags import Causal, causal_keep, check_causal, lags, segment_keep, visible_keys
 from .alignment import find_offset
-from .checks import (
-    check_keep,
-    check_kernel,
-    check_overflow,
-    check_positions,
-    check_segments,
-    check_tensors,
-    largest_lag,
-    largest_position,
-    may_overflow,
-    overflows,
-)
+from .checks import check_keep, check_kernel, check_positions, check_segments, check_tensors
+from .overflow import check_distance, largest_lag, may_overflow
 
 BLOCK_NUMBERS = 2**24  # logits of one query block, over batch and heads: 64 MB in fp32
 LARGEST_BLOCK = 512
@@ -328,34 +318,8 @@ def make_problem(
         peaked=peaked,
     )
     if not torch.compiler.is_compiling() and may_overflow(kernel):
-        _check_distance(problem)
+        check_distance(problem)
     return problem
-
-
-def _check_distance(problem: Problem) -> None:
-    """Raise where the kernel would leave the number type at a distance that the call reaches."""
-    kernel, positions, number = problem.kernel, (problem.q_pos, problem.k_pos), wide(problem.q)
-    if problem.plain:
-        distance = max(problem.queries, problem.keys) - 1
-    elif not kernel.claims.relative:
-        distance = largest_position(*positions)
-    else:
-        distance = largest_lag(*positions)
-        if problem.masked and overflows(kernel, distance, number):
-            distance = _largest_visible(problem)
-    check_overflow(kernel, distance, number)
-
-
-def _largest_visible(problem: Problem) -> int:
-    """Largest lag of a pair that may attend: hidden ones may be any, and are read pair by pair."""
-    most = 0
-    for start, stop, keys in problem.blocks():
-        d = lags(problem.q_pos[..., start:stop], problem.k_pos[..., :keys]).abs()
-        kept = problem.kept(start, stop, keys)
-        if kept is not None and kept.ndim == 4:
-            kept = kept.any(1)
-        most = max(most, int(d.max() if kept is None else torch.where(kept, d, 0).max()))
-    return most
 
 
 # What reads parameters stays outside compiled graphs: a reach fixed at compile time would overflow

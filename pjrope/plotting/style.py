@@ -72,6 +72,7 @@ def use_style(size: tuple[float, float] = WIDE) -> Iterator[None]:
     """
     import matplotlib
 
+    # Matplotlib types the names of settings one by one, a dict of str cannot meet that.
     with matplotlib.rc_context(style(size)):  # type: ignore[arg-type]
         yield
 
