@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from pjrope.experiments.spec import Experiment
-    from pjrope.experiments.store import Result
+    from pjrope.experiments.engine.spec import Experiment
+    from pjrope.experiments.engine.store import Result
 
 __all__ = ["main"]
 
@@ -136,8 +136,8 @@ def _fail(message: object) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from pjrope.experiments import registry
-    from pjrope.experiments.jsonable import ExperimentError
+    from pjrope.experiments.engine import registry
+    from pjrope.experiments.engine.plain_json import ExperimentError
 
     for name in registry.names():
         try:
@@ -155,9 +155,10 @@ def _list(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from pjrope.data.manifest import DataError
-    from pjrope.experiments import CellsFailed, ExperimentError, registry, run
-    from pjrope.experiments.report import report
-    from pjrope.experiments.store import DEFAULT_OUT, result_path
+    from pjrope.experiments import CellsFailed, ExperimentError, run
+    from pjrope.experiments.analysis.report import report
+    from pjrope.experiments.engine import registry
+    from pjrope.experiments.engine.store import DEFAULT_OUT, result_path
 
     only: dict[str, list[Any]] = {}
     for key, value in args.only:
@@ -187,7 +188,7 @@ def _run(args: argparse.Namespace) -> int:
 
 def _name_substitutes(experiment: Experiment, preset: str) -> None:
     """Say before a long run that it will not read the corpus it is meant for."""
-    from pjrope.experiments.run import substitutes
+    from pjrope.experiments.engine.run import substitutes
 
     chosen = experiment.preset(preset)
     for name in substitutes(chosen, experiment.data(chosen) if experiment.data else ()):
@@ -195,8 +196,9 @@ def _name_substitutes(experiment: Experiment, preset: str) -> None:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from pjrope.experiments import ExperimentError, registry
-    from pjrope.experiments.report import report
+    from pjrope.experiments import ExperimentError
+    from pjrope.experiments.analysis.report import report
+    from pjrope.experiments.engine import registry
 
     presets = [args.preset] if args.preset else SHOWN_FIRST
     parts = []
@@ -222,7 +224,7 @@ def _find(name: str, presets: Sequence[str], out: str | None) -> tuple[str, Resu
     """Return the first result there is, the record before the results folder, and its source."""
     from pjrope import record
     from pjrope.experiments import ExperimentError, load, read
-    from pjrope.experiments.store import DEFAULT_OUT, result_path
+    from pjrope.experiments.engine.store import DEFAULT_OUT, result_path
 
     recorded = record.recorded() if out in (None, "record") else []
     for preset in presets:

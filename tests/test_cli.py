@@ -15,7 +15,7 @@ from pjrope import cli, record
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch, tmp_path):
     """Register the fake experiments, and run in an empty folder with an empty record."""
-    from pjrope.experiments import registry
+    from pjrope.experiments.engine import registry
 
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "experiments"))
     for name in ("quick", "slow", "broken"):

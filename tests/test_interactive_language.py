@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pjrope.experiments.yardstick import SPANS, readout_ceiling
+from pjrope.experiments.sequences.linear_readers import SPANS, readout_ceiling
 from pjrope.interactive import SHEARS, linear_reader, reader_accuracy, reader_curves
 from pjrope.positions import geometric
 

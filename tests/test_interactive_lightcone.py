@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from pjrope.experiments.lag_codes import amplitudes
-from pjrope.experiments.lag_codes import path as phase_path
+from pjrope.experiments.codes.lag_codes import amplitudes
+from pjrope.experiments.codes.lag_codes import path as phase_path
 from pjrope.interactive import lightcone_curves, lightcone_explorer
 
 NAMES = {"raw": "raw", "scaled": "scaled", "clipped": "clipped", "log": "log", "light cone": "lc"}

@@ -81,7 +81,7 @@ def run_cards(records: Iterable[tuple[str, str, Mapping[str, Any]]]) -> str:
 
 def results(found: Iterable[tuple[Any, Any]]) -> str:
     """What `pjrope show` prints of each experiment and its result, one section each."""
-    from pjrope.experiments.report import report
+    from pjrope.experiments.analysis.report import report
 
     sections = [
         re.sub("^#", "##", report(experiment, result), flags=re.MULTILINE)
@@ -128,7 +128,7 @@ def results_index(found: Iterable[tuple[Any, Any]]) -> str:
 
 def glance(found: Iterable[tuple[Any, Any]]) -> str:
     """A line for each experiment and its result, and the first table of one of them."""
-    from pjrope.experiments.report import duration, table_of
+    from pjrope.experiments.analysis.report import duration, table_of
 
     found = list(found)
     lines = [

@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from ..experiments.jsonable import ExperimentError
+from ..experiments.engine.plain_json import ExperimentError
 from .settings import DEVICES, FULL, QUICK, SECTIONS, Settings, at_lengths, chosen_sections, on_cuda
 
 BAD_INPUT = 2
@@ -64,7 +64,7 @@ def recorded(preset: str | None, out: str | None) -> str:
         ExperimentError: no such record.
     """
     from .. import record
-    from ..experiments.store import load
+    from ..experiments.engine.store import load
     from .report import report
     from .run import NAME
 
@@ -105,7 +105,7 @@ def _check_output(args: argparse.Namespace) -> None:
 
 
 def _run(args: argparse.Namespace, settings: Settings) -> int:
-    from ..experiments.store import write
+    from ..experiments.engine.store import write
     from .report import report, row_line
     from .run import bench, no_device, save_record
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from ..experiments.jsonable import ExperimentError
+from ..experiments.engine.plain_json import ExperimentError
 from .cases import PLAIN, inputs, ours, plain
 from .pairing import Contestant, row_head
 from .settings import Settings

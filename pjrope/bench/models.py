@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..experiments.byte_lm import make_model
+from ..experiments.text.byte_lm import make_model
 from ..models import Decoder
 from ..training import TrainConfig, train
 from ..training.evaluation import token_losses

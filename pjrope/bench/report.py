@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..experiments.report import duration
-from ..experiments.store import Result
+from ..experiments.analysis.report import duration
+from ..experiments.engine.store import Result
 from .settings import SECTIONS
 
 __all__ = ["report", "row_line"]

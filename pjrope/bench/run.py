@@ -13,9 +13,9 @@ from typing import Any
 import torch
 
 from .. import record
-from ..experiments.environment import describe
-from ..experiments.jsonable import ExperimentError, digest, plain
-from ..experiments.store import Result, check_row, write
+from ..experiments.engine.environment import describe
+from ..experiments.engine.plain_json import ExperimentError, digest, plain
+from ..experiments.engine.store import Result, check_row, write
 from . import attention, decoding, memory, models
 from .peers import PEERS
 from .settings import SECTIONS, Settings, chosen_sections
@@ -59,7 +59,7 @@ def bench(
         say: called with each row as soon as it is there.
 
     Returns:
-        a :class:`~pjrope.experiments.store.Result`. Rows have section, method, backend, chosen,
+        a :class:`~pjrope.experiments.engine.store.Result`. Rows have section, method, backend, chosen,
         against, n, batch and either ``skipped`` (why) or ratio, ratio_low, ratio_high (quartiles),
         cpu_ratio, pairs, every reading in seconds, must, strive and verdict (None without a
         target). Memory rows have bytes and reference_bytes instead of readings.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ..experiments.jsonable import ExperimentError
+from ..experiments.engine.plain_json import ExperimentError
 
 __all__ = ["FULL", "QUICK", "SECTIONS", "Settings", "at_lengths", "chosen_sections", "on_cuda"]
 

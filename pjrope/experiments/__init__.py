@@ -1,6 +1,6 @@
 """Experiments: frozen specs, runs that resume, rows with a run card, comparisons over seeds."""
 
-from pjrope.experiments.compare import (
+from pjrope.experiments.analysis.compare import (
     Difference,
     Summary,
     paired_difference,
@@ -8,9 +8,9 @@ from pjrope.experiments.compare import (
     table,
     verdict,
 )
-from pjrope.experiments.registry import get, names, register
-from pjrope.experiments.run import CellsFailed, run
-from pjrope.experiments.spec import (
+from pjrope.experiments.engine.registry import get, names, register
+from pjrope.experiments.engine.run import CellsFailed, run
+from pjrope.experiments.engine.spec import (
     Cell,
     CellContext,
     CellResult,
@@ -19,7 +19,7 @@ from pjrope.experiments.spec import (
     Preset,
     Table,
 )
-from pjrope.experiments.store import Result, load, read
+from pjrope.experiments.engine.store import Result, load, read
 
 __all__ = [
     "Cell",

@@ -1,7 +1,7 @@
 """The committed results that the book shows: one JSON file per experiment and preset.
 
 The files travel inside the wheel, so a chapter opened on a machine without a checkout reads the
-same numbers. This module only finds and reads them; `pjrope.experiments.store.load` checks them.
+same numbers. This module only finds and reads them; `pjrope.experiments.engine.store.load` checks them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def load(name: str, preset: str = "book") -> dict[str, Any]:
     Raises:
         FileNotFoundError: when there is no such record; the message lists those there are.
 
-    Limits: reads without checking; `pjrope.experiments.store.load` also checks the fields.
+    Limits: reads without checking; `pjrope.experiments.engine.store.load` also checks the fields.
     """
     if (name, preset) not in recorded():
         known = ", ".join(f"{n} ({p})" for n, p in recorded()) or "none yet"

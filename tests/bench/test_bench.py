@@ -21,7 +21,7 @@ from pjrope.bench.report import report
 from pjrope.bench.run import bench
 from pjrope.bench.settings import FULL, QUICK, SECTIONS, at_lengths, on_cuda
 from pjrope.experiments import ExperimentError
-from pjrope.experiments.store import load, read
+from pjrope.experiments.engine.store import load, read
 
 TINY = replace(
     at_lengths(FULL, [64]), training=((64, 2),), steps=1, budget=0.0, least_pairs=2, least_seconds=0.0

@@ -11,7 +11,7 @@ import pytest
 
 from pjrope import record
 from pjrope.experiments import get, load, names
-from pjrope.experiments.report import report
+from pjrope.experiments.analysis.report import report
 
 PAGE = f"# Title\n\n{pages.BEGIN}\nold\n{pages.END}\n\nThe rest.\n"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import fake_experiments
 import pytest
 
-from pjrope.experiments import registry
+from pjrope.experiments.engine import registry
 
 
 @pytest.fixture(autouse=True)

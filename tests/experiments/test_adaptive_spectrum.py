@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from pjrope.experiments import Cell, CellContext, Preset, Result, get, run
-from pjrope.experiments.adaptive_spectrum import MAX_ORDER, fit, learner, rows_of
-from pjrope.experiments.adaptive_spectrum_claims import INITIAL, claims_g
-from pjrope.experiments.fixed_kernel import TARGETS
-from pjrope.experiments.fixed_kernel_bases import TEACHERS, Lags
+from pjrope.experiments.functions.adaptive_spectrum.claims import INITIAL, claims_g
+from pjrope.experiments.functions.adaptive_spectrum.spectrum import MAX_ORDER, fit, learner, rows_of
+from pjrope.experiments.functions.fixed_kernel import TARGETS
+from pjrope.experiments.functions.fixed_kernel_bases import TEACHERS, Lags
 from pjrope.kernels.pj import SECTORS
 
 LENGTH, CYCLES = 64, 5

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pjrope.experiments import registry
-from pjrope.experiments.cache_quantization import attention_error, keys_and_queries, spread
-from pjrope.experiments.lag_codes import CYCLES, quantize
-from pjrope.experiments.lightcone_claims import cache_claims
+from pjrope.experiments.codes.cache_quantization import attention_error, keys_and_queries, spread
+from pjrope.experiments.codes.lag_codes import CYCLES, quantize
+from pjrope.experiments.codes.lightcone_claims import cache_claims
+from pjrope.experiments.engine import registry
 from tests.experiments.printed import as_printed
 
 # C7 of the same protocol: seed 0, 32,768 positions. Two of its eight norms (8.06, 7.72) are a unit

@@ -9,8 +9,10 @@ import pytest
 import torch
 
 from pjrope.experiments import get, run
-from pjrope.experiments.cache_survival_metrics import capture, growth, rounding, survival
-from pjrope.experiments.cache_survival_serving import (
+from pjrope.experiments.analysis.report import report
+from pjrope.experiments.codes.quantizers import Quantizer, haar_rotation, round_vectors
+from pjrope.experiments.sequences.cache_survival.metrics import capture, growth, rounding, survival
+from pjrope.experiments.sequences.cache_survival.serving import (
     STORES,
     RoundedKeys,
     Variant,
@@ -18,12 +20,10 @@ from pjrope.experiments.cache_survival_serving import (
     variants,
     without_shear,
 )
-from pjrope.experiments.cache_survival_split import logits, shear_logits
-from pjrope.experiments.jordan_methods import make_kernel
-from pjrope.experiments.lag_language import lag_sampler
-from pjrope.experiments.phase_lm import make_model
-from pjrope.experiments.quantizers import Quantizer, haar_rotation, round_vectors
-from pjrope.experiments.report import report
+from pjrope.experiments.sequences.cache_survival.split import logits, shear_logits
+from pjrope.experiments.sequences.jordan_methods import make_kernel
+from pjrope.experiments.sequences.lag_language import lag_sampler
+from pjrope.experiments.sequences.phase_lm import make_model
 from pjrope.kernels import ALiBi, JordanRoPE
 from pjrope.kernels.jordan_action import JordanAction
 from pjrope.training import stream

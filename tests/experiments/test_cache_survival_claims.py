@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pjrope.experiments.cache_survival_claims import claim_k9, survives
-from pjrope.experiments.compare import summary
+from pjrope.experiments.analysis.compare import summary
+from pjrope.experiments.sequences.cache_survival.claims import claim_k9, survives
 
 WOBBLE = (-0.01, 0.0, 0.01)
 CONTROLS = ("rope_trunc", "direct_sum_grid")

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pjrope.experiments import ExperimentError, Summary, paired_difference, summary, table, verdict
-from pjrope.experiments.student import t_cdf, t_quantile
+from pjrope.experiments.analysis.student import t_cdf, t_quantile
 
 # The t table of any statistics text, with more digits where a closed form gives them.
 KNOWN = {

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from pjrope.experiments import Cell, Experiment, ExperimentError, Preset, registry
-from pjrope.experiments.jsonable import plain
+from pjrope.experiments import Cell, Experiment, ExperimentError, Preset
+from pjrope.experiments.engine import registry
+from pjrope.experiments.engine.plain_json import plain
 
 
 def test_a_cell_id_depends_on_the_content_of_its_key_and_not_on_its_order():

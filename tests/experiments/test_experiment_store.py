@@ -10,10 +10,11 @@ import fake_experiments
 import pytest
 
 from pjrope import record
-from pjrope.experiments import ExperimentError, environment, load, read, run
-from pjrope.experiments.report import card_line, report
-from pjrope.experiments.shelf import agree
-from pjrope.experiments.store import check_row, write
+from pjrope.experiments import ExperimentError, load, read, run
+from pjrope.experiments.analysis.report import card_line, report
+from pjrope.experiments.engine import environment
+from pjrope.experiments.engine.cells import agree
+from pjrope.experiments.engine.store import check_row, write
 
 
 @pytest.fixture

@@ -9,16 +9,17 @@ from functools import cache
 import pytest
 import torch
 
-from pjrope.experiments import ExperimentError, Result, registry, run
-from pjrope.experiments.fixed_kernel import (
+from pjrope.experiments import ExperimentError, Result, run
+from pjrope.experiments.engine import registry
+from pjrope.experiments.functions.fixed_kernel import (
     GRAPE_METHODS,
     GRAPE_TARGETS,
     METHODS,
     TARGETS,
     fitted_errors,
 )
-from pjrope.experiments.fixed_kernel_bases import BASES, TEACHERS, Lags, design
-from pjrope.experiments.fixed_kernel_claims import (
+from pjrope.experiments.functions.fixed_kernel_bases import BASES, TEACHERS, Lags, design
+from pjrope.experiments.functions.fixed_kernel_claims import (
     CONTROL,
     DAMPED,
     JETS,

@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from pjrope.experiments.lag_codes import (
+from pjrope.experiments.codes.lag_codes import (
     CYCLES,
     PHASES,
     VARIANTS,

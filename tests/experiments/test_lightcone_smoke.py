@@ -6,8 +6,9 @@ import time
 
 import pytest
 
-from pjrope.experiments import registry, run
-from pjrope.experiments.report import report
+from pjrope.experiments import run
+from pjrope.experiments.analysis.report import report
+from pjrope.experiments.engine import registry
 
 NAMES = ("lightcone_stability", "cache_quantization", "retrieval_resolution")
 NAMES += ("pair_resolution", "attention_retrieval", "rotary_precision")

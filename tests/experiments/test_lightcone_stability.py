@@ -8,15 +8,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pjrope.experiments import lightcone_stability, registry
-from pjrope.experiments.lag_codes import VARIANTS, amplitudes
-from pjrope.experiments.lightcone_claims import stability_claims
-from pjrope.experiments.lightcone_stability import (
+from pjrope.experiments.codes import lightcone_stability
+from pjrope.experiments.codes.lag_codes import VARIANTS, amplitudes
+from pjrope.experiments.codes.lightcone_claims import stability_claims
+from pjrope.experiments.codes.lightcone_stability import (
     TYPES,
     first_overflow,
     predicted_overflow,
     stability,
 )
+from pjrope.experiments.engine import registry
 from tests.experiments.printed import as_printed
 
 # The reference's code, run again at its defaults (fp32, L = 1024, 17 cycles, 32,768 positions):

@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from pjrope.experiments import get, run
-from pjrope.experiments.needle_retrieval import (
+from pjrope.experiments.engine.store import Result
+from pjrope.experiments.sequences.needle_retrieval import (
     BOS,
     QUERY,
     SPECIAL,
@@ -18,7 +19,6 @@ from pjrope.experiments.needle_retrieval import (
     pair_places,
     worth,
 )
-from pjrope.experiments.store import Result
 from pjrope.training import stream
 
 PAIRS, KEYS, VALUES, LENGTH = 4, 8, 8, 40

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pjrope.experiments import ExperimentError, get, run
-from pjrope.experiments.ntk_flow import (
+from pjrope.experiments.functions.ntk_flow import (
     METHODS,
     approximations,
     held_to,

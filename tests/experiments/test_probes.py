@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from pjrope import cli
-from pjrope.experiments import ExperimentError, Result, registry, run
-from pjrope.experiments.jet_probes import ORDERS, hierarchy_claim
-from pjrope.experiments.kernel_probes import CONTROLS, PAPER, product_claim
-from pjrope.experiments.probe_fits import (
+from pjrope.experiments import ExperimentError, Result, run
+from pjrope.experiments.engine import registry
+from pjrope.experiments.functions.jet_probes import ORDERS, hierarchy_claim
+from pjrope.experiments.functions.kernel_probes import CONTROLS, PAPER, product_claim
+from pjrope.experiments.functions.probe_fits import (
     Fits,
     fit_errors,
     lags_of,
@@ -22,9 +23,9 @@ from pjrope.experiments.probe_fits import (
     said,
     settings,
 )
-from pjrope.experiments.probes import BASES, design
-from pjrope.experiments.structured_probes import TARGETS as STRUCTURED
-from pjrope.experiments.structured_probes import structure_claim
+from pjrope.experiments.functions.probes import BASES, design
+from pjrope.experiments.functions.structured_probes import TARGETS as STRUCTURED
+from pjrope.experiments.functions.structured_probes import structure_claim
 
 PROBES = ("kernel_probes", "structured_probes", "jet_probes")
 KERNEL = settings(1024, 64, 16, 3, 5, [1])  # the paper's scale, in range

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pjrope.experiments.quantizers import Quantizer, codes_and_step, haar_rotation, round_vectors
+from pjrope.experiments.codes.quantizers import (
+    Quantizer,
+    codes_and_step,
+    haar_rotation,
+    round_vectors,
+)
 from pjrope.training import stream
 
 BITS = (2, 3, 4, 8)

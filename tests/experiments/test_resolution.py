@@ -7,11 +7,19 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pjrope.experiments import pair_resolution, registry, retrieval_resolution
-from pjrope.experiments.attention_retrieval import TOKENS, ReadOut
-from pjrope.experiments.lag_codes import CYCLES, PRECISIONS, code, even_lags, normalized, quantize
-from pjrope.experiments.pair_resolution import best_threshold, standardized
-from pjrope.experiments.retrieval_resolution import noisy, retrieve
+from pjrope.experiments.codes import pair_resolution, retrieval_resolution
+from pjrope.experiments.codes.attention_retrieval import TOKENS, ReadOut
+from pjrope.experiments.codes.lag_codes import (
+    CYCLES,
+    PRECISIONS,
+    code,
+    even_lags,
+    normalized,
+    quantize,
+)
+from pjrope.experiments.codes.pair_resolution import best_threshold, standardized
+from pjrope.experiments.codes.retrieval_resolution import noisy, retrieve
+from pjrope.experiments.engine import registry
 
 LENGTH = 1024
 # Protocol of PJ-RoPE, E1, C8: top1 in fp32, int8 and int4 on lags 16 L … 32 L at 32,768 positions.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pjrope.experiments.lag_codes import PRECISIONS
-from pjrope.experiments.resolution_claim import AT_CHANCE, resolution_claim
+from pjrope.experiments.codes.lag_codes import PRECISIONS
+from pjrope.experiments.codes.resolution_claim import AT_CHANCE, resolution_claim
 
 
 def rows_of(lc: dict, phase: float):

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pjrope.experiments import rotary_precision
-from pjrope.experiments.rotary_precision import KERNELS, TYPES, precision, rotary_claim
+from pjrope.experiments.codes import rotary_precision
+from pjrope.experiments.codes.rotary_precision import KERNELS, TYPES, precision, rotary_claim
 
 SETTINGS = {"block": 2, "keys": 512, "length": 512}
 

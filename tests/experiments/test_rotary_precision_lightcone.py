@@ -6,15 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from pjrope.experiments import registry, run
-from pjrope.experiments.report import report
-from pjrope.experiments.rotary_precision_lightcone import (
+from pjrope.experiments import run
+from pjrope.experiments.analysis.report import report
+from pjrope.experiments.codes.rotary_precision_lightcone import (
     ALL_LAGS,
     KERNELS,
     make,
     moved,
     not_relative,
 )
+from pjrope.experiments.engine import registry
 
 SETTINGS = {"length": 512, "lags": [1, 512], "origins": [0, 4096, 1 << 20], "pairs": 4}
 

@@ -9,8 +9,8 @@ import torch
 from torch.nn.functional import mse_loss
 
 from pjrope.experiments import get, run
-from pjrope.experiments.lag_language import lag_weights
-from pjrope.experiments.signal_regression import (
+from pjrope.experiments.sequences.lag_language import lag_weights
+from pjrope.experiments.sequences.signal_regression import (
     TARGETS,
     filtered,
     make_model,

@@ -11,17 +11,17 @@ import torch
 
 from pjrope.diagnostics import regauge
 from pjrope.experiments import get, run
-from pjrope.experiments.jsonable import plain
-from pjrope.experiments.lag_language import QUERY
-from pjrope.experiments.report import report
-from pjrope.experiments.spec import Preset
-from pjrope.experiments.teacher_claims import claim_s1, claim_s3, claim_s4, claim_s5
-from pjrope.experiments.teacher_compare import JETS, PLAIN, pick, sentences_of
-from pjrope.experiments.teacher_controls import rates_said
-from pjrope.experiments.teacher_language import TEACHERS, Language, majority_accuracy
-from pjrope.experiments.teacher_methods import METHODS, SECTORS, make_model, start
-from pjrope.experiments.teacher_readouts import lead, leads, state
-from pjrope.experiments.teacher_support import claim_s2
+from pjrope.experiments.analysis.report import report
+from pjrope.experiments.engine.plain_json import plain
+from pjrope.experiments.engine.spec import Preset
+from pjrope.experiments.sequences.lag_language import QUERY
+from pjrope.experiments.sequences.teachers.claims import claim_s1, claim_s3, claim_s4, claim_s5
+from pjrope.experiments.sequences.teachers.compare import JETS, PLAIN, pick, sentences_of
+from pjrope.experiments.sequences.teachers.controls import rates_said
+from pjrope.experiments.sequences.teachers.language import TEACHERS, Language, majority_accuracy
+from pjrope.experiments.sequences.teachers.methods import METHODS, SECTORS, make_model, start
+from pjrope.experiments.sequences.teachers.readouts import lead, leads, state
+from pjrope.experiments.sequences.teachers.support import claim_s2
 from pjrope.kernels import PJBias, PJInit
 from pjrope.training import stream
 

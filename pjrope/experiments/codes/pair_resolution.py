@@ -1,0 +1,299 @@
+"""Can a small network, trained on near lags, tell a far lag from the one most like it?
+
+The network sees the absolute difference of two codes and says whether their lags are the same.
+"paper": codes are standardised by the training window, equal lags give exactly zero, and the
+network learns from random pairs. What it learns is a distance, so a code wins whose features grow
+beyond the window. "fair": every bucket is standardised by itself, so no code wins by its size; one
+side of every pair is not rounded and has noise, so equal lags are no longer zero; half of the
+negatives are neighbours; the three phases alone stand beside the eight codes.
+
+What a network accepts hangs on where training put its threshold. `best_threshold` is what the one
+best for the bucket would reach on the same pairs: there the code is judged, not the training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from ...training import stream
+from ...training.seeding import stream_seed
+from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
+from ..engine.store import Result
+from .lag_codes import (
+    BUCKETS,
+    CYCLES,
+    FOCUS,
+    PHASES,
+    PRECISIONS,
+    PROTOCOLS,
+    VARIANTS,
+    bucket,
+    code,
+    even_lags,
+    quantize,
+    significant,
+)
+from .resolution_claim import SMALLEST_EFFECT, resolution_claim
+
+__all__ = ["EXPERIMENT", "best_threshold", "standardized"]
+
+CHANCE = 0.5  # of both accuracies
+NEIGHBOURS = 8  # tokens: how far a near negative may lie from its query
+
+
+def standardized(rows: Tensor, like: Tensor) -> Tensor:
+    """Rows by the mean and standard deviation that each channel has in `like`.
+
+    Limits: a channel that rounding left without a spread is divided by 1e-6, as in the reference:
+    outside `like` it then takes values of 1e6 and more.
+    """
+    return (rows - like.mean(0)) / like.std(0).clamp_min(1e-6)
+
+
+def _network(channels: int, seed: int) -> nn.Module:
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed)
+        return nn.Sequential(
+            nn.Linear(channels, 96), nn.GELU(), nn.Linear(96, 96), nn.GELU(), nn.Linear(96, 1)
+        )
+
+
+def _shaken(rows: Tensor, noise: float, generator: torch.Generator) -> Tensor:
+    return rows + noise * torch.randn(rows.shape, generator=generator).to(rows)
+
+
+def _pairs(
+    stored: Tensor, clean: Tensor, batch: int, noise: float, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Differences of equal and of other lags of the training window, and which are which."""
+    half, count = batch // 2, len(stored)
+    if not noise:
+        a, b = torch.randint(count, (2, half), generator=generator)
+        same = torch.cat([torch.ones(half), (a == b).float()])
+        return torch.cat([torch.zeros_like(stored[a]), (stored[a] - stored[b]).abs()]), same
+    a = torch.randint(count, (batch,), generator=generator)
+    b = torch.randint(count, (batch,), generator=generator)
+    step = torch.randint(1, NEIGHBOURS + 1, (batch,), generator=generator)
+    step = step * (1 - 2 * torch.randint(2, (batch,), generator=generator))
+    order = torch.arange(batch)
+    b = torch.where(order % 4 == 1, (a + step) % count, b)  # every other negative is a neighbour
+    b = torch.where(order % 2 == 0, a, b)
+    return (_shaken(clean[a], noise, generator) - stored[b]).abs(), (a == b).float()
+
+
+def _trained(
+    stored: Tensor, clean: Tensor, settings: Mapping[str, Any], noise: float, seed: int
+) -> nn.Module:
+    network = _network(stored.shape[1], seed)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=1e-3, weight_decay=0.01)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in range(settings["steps"]):
+        inputs, same = _pairs(stored, clean, settings["batch"], noise, generator)
+        loss = binary_cross_entropy_with_logits(network(inputs)[:, 0], same)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return network
+
+
+def best_threshold(own: Tensor, hard: Tensor) -> float:
+    """Half the share of `own` below plus half that of `hard` above the best single threshold.
+
+    Args:
+        own, hard: distances of equal lags and of the nearest others, each ``(q,)``.
+
+    Returns:
+        0.5 … 1; 0.5 also for distances of which none is finite.
+    """
+    own, hard = own.sort().values, hard.sort().values
+    cuts = torch.cat([own, hard])
+    below = torch.searchsorted(own, cuts, right=True) / len(own)
+    refused = 1 - torch.searchsorted(hard, cuts, right=True) / len(hard)
+    return max(0.5, float(((below + refused) / 2).max()))
+
+
+@torch.no_grad()
+def _exam(
+    network: nn.Module, asked: Tensor, stored: Tensor, rows: Tensor, hidden: Tensor, exact: bool
+) -> dict[str, float]:
+    """Acceptance of equal lags, of others and of the nearest other.
+
+    Args:
+        network: differences → logits.
+        asked: ``(q, channels)`` what is asked, with its noise.
+        stored: ``(n, channels)`` codes of the bucket.
+        rows: ``(q,)`` row of each query.
+        hidden: ``(q, channels)`` what is asked without noise, by which the nearest is chosen.
+        exact: distances from differences; else from inner products in fp32, the usual fast way,
+            which among channels of 1e6 picks a neighbour that is not the nearest.
+    """
+    mode = "donot_use_mm_for_euclid_dist" if exact else "use_mm_for_euclid_dist"
+    distances = torch.cdist(hidden, stored, compute_mode=mode)
+    nearest = distances.scatter(1, rows[:, None], torch.inf).min(1)
+    other = (rows + len(stored) // 3 + 1) % len(stored)
+
+    def accepted(to: Tensor) -> float:
+        return float((network((asked - stored[to]).abs())[:, 0] > 0).double().mean())
+
+    def apart(to: Tensor) -> Tensor:
+        return (asked - stored[to]).double().norm(dim=1)
+
+    own, hard = accepted(rows), accepted(nearest.indices)
+    return {
+        "hard_pair_accuracy": (own + 1 - hard) / 2,
+        "own_accepted": own,
+        "hard_accepted": hard,
+        "random_accepted": accepted(other),
+        "best_threshold": best_threshold(apart(rows), apart(nearest.indices)),
+        "nearest": float(nearest.values.mean()),
+    }
+
+
+def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
+    return [
+        Cell({"protocol": protocol, "method": method, "precision": precision, "seed": seed})
+        for protocol in PROTOCOLS
+        for method in (VARIANTS if protocol == "paper" else {**VARIANTS, **PHASES})
+        for precision in PRECISIONS
+        for seed in seeds
+    ]
+
+
+def _seed(cell: Cell) -> int:
+    """paper: another one for every code and precision; fair: one, so that all are paired."""
+    if cell.key["protocol"] == "fair":
+        return stream_seed(cell.seed, "pairs")
+    variant, precision = list(VARIANTS), list(PRECISIONS)
+    return (
+        cell.seed
+        + 1009 * variant.index(cell.key["method"])
+        + 9176 * precision.index(cell.key["precision"])
+    )
+
+
+def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
+    settings, fair = context.settings, cell.key["protocol"] == "fair"
+    length, noise = settings["length"], settings["noise"] if fair else 0.0
+    lags = torch.arange(1, length * settings["times"])
+    lags = lags.to(torch.float64 if fair else torch.float32)
+    clean = code(cell.key["method"], lags, length, settings["cycles"][cell.key["protocol"]])
+    rounded = quantize(clean, PRECISIONS[cell.key["precision"]], dim=0)
+
+    def sides(name: str) -> tuple[Tensor, Tensor]:
+        low, high = bucket(name, length)
+        part, window = slice(low - 1, high), slice(0, length - 1)
+        if fair:  # by the clean codes, which no rounding leaves without a spread
+            by = clean[part]
+            return standardized(rounded[part], by).float(), standardized(clean[part], by).float()
+        stored = standardized(rounded[part], rounded[window])
+        return stored, stored
+
+    stored, asked = sides("train")
+    network = _trained(stored, asked, settings, noise, _seed(cell))
+    rows = []
+    for name, (_, high) in BUCKETS.items():
+        if high > settings["times"]:
+            continue
+        stored, asked = sides(name)
+        own = even_lags(name, length, settings["queries"], cell.seed) - bucket(name, length)[0]
+        hidden = asked[own]
+        shaken = _shaken(hidden, noise, stream(cell.seed, "noise", name)) if fair else hidden
+        found = _exam(network, shaken, stored, own, hidden, exact=fair)
+        row = {**cell.key, "bucket": name}
+        rows.append(row | {key: significant(value) for key, value in found.items()})
+    return rows
+
+
+def _settings(steps: int, batch: int, queries: int) -> dict[str, Any]:
+    return {
+        **{"length": 1024, "times": 32, "steps": steps, "batch": batch, "queries": queries},
+        **{"noise": 0.01, "cycles": {key: list(value) for key, value in CYCLES.items()}},
+    }
+
+
+def _sentences(result: Result) -> list[str]:
+    """P-F4 from the networks; from the best threshold; and where a distance was no number."""
+    said = resolution_claim(result, "hard_pair_accuracy", chance=CHANCE)
+    ideal = resolution_claim(result, "best_threshold", chance=CHANCE)
+    lost = [r for r in result.where(protocol="paper", bucket="x16_32").rows if r["nearest"] is None]
+    where = sorted({f"{row['method']} at {row['precision']}" for row in lost})
+    return [
+        *(f"Trained: {sentence}" for sentence in said),
+        *(f"With the best threshold: {sentence}" for sentence in ideal),
+        *(
+            f"paper: distances of {name} leave fp32, so no pair of it is accepted and every one "
+            "counts as told apart."
+            for name in where
+        ),
+    ]
+
+
+def _tables() -> tuple[Table, ...]:
+    far = {"bucket": "x16_32"}
+    both = ("protocol", "precision")
+    shown = [*FOCUS, *PHASES]
+    numbers: dict[str, Any] = {"columns": ("protocol", "bucket")}
+    near = {"precision": "fp32", "method": shown}
+    return (
+        Table(
+            "Hard-pair accuracy on lags from 16 L to 32 L: half the share of equal lags accepted "
+            "plus half the share of nearest other lags refused (chance 0.5)",
+            "hard_pair_accuracy",
+            columns=both,
+            where=far,
+            better="higher",
+        ),
+        Table(
+            "The same pairs with the best threshold on the distance in place of the network",
+            "best_threshold",
+            columns=both,
+            where=far,
+            better="higher",
+        ),
+        Table(
+            "Paired with scaled, fair protocol",
+            "hard_pair_accuracy",
+            columns="precision",
+            where={**far, "protocol": "fair"},
+            better="higher",
+            smallest_effect=SMALLEST_EFFECT,
+        ),
+        Table("Nearest other lags accepted, fp32", "hard_accepted", where=near, **numbers),
+        Table("Equal lags accepted, fp32", "own_accepted", where=near, **numbers),
+        Table(
+            "Mean distance to the nearest other lag, fp32, in standard deviations of the "
+            "training window (paper) or of the bucket (fair, where the noise is 0.01 a channel)",
+            "nearest",
+            where=near,
+            digits=1,
+            form="scientific",
+            **numbers,
+        ),
+    )
+
+
+EXPERIMENT = Experiment(
+    name="pair_resolution",
+    question="Can a network trained on near lags tell a far lag from the one most like it?",
+    claims=("P-F4",),
+    presets={
+        "smoke": Preset("smoke", (0,), _settings(10, 64, 8), "3 core-seconds"),
+        "book": Preset("book", (0, 1, 2, 3, 4), _settings(320, 512, 96), "3 core-minutes"),
+        "paper": Preset(
+            "paper",
+            (0, 1, 2, 3, 4),
+            _settings(320, 512, 96),
+            "as book, which has the paper's size; the reference has seed 0 alone",
+        ),
+    },
+    cells=_cells,
+    run_cell=_run_cell,
+    baseline="scaled",
+    tables=_tables(),
+    sentences=_sentences,
+)

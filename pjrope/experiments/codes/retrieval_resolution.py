@@ -1,0 +1,174 @@
+"""Is a lag's code nearest to itself among the codes of all lags, near and far, rounded or not?
+
+Codes of the lags 1 … T - 1 are the keys. A query is a lag's code once more, and the answer the key
+of highest cosine. "paper": the query is the very row that is stored, rounded as it is, so it finds
+itself unless another row is the same to the last digit. "fair": the query is not rounded and has
+noise of a hundredth of its length, frequencies have no common period, everything is fp64; besides
+the eight codes there are the three phases alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...training import stream
+from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
+from ..engine.store import Result
+from .lag_codes import (
+    BUCKETS,
+    CYCLES,
+    FOCUS,
+    PHASES,
+    PRECISIONS,
+    PROTOCOLS,
+    VARIANTS,
+    code,
+    even_lags,
+    normalized,
+    quantize,
+    significant,
+)
+from .resolution_claim import resolution_claim
+
+__all__ = ["EXPERIMENT", "NEAR", "noisy", "retrieve"]
+
+NEAR = 64  # tokens
+
+
+def noisy(rows: Tensor, noise: float, generator: torch.Generator) -> Tensor:
+    """Rows of unit length, each moved in a random direction by about `noise`, and unit again."""
+    rows = normalized(rows)
+    shift = torch.randn(rows.shape, generator=generator, dtype=torch.float64).to(rows)
+    return normalized(rows + noise / rows.shape[1] ** 0.5 * shift)
+
+
+def retrieve(keys: Tensor, queries: Tensor, rows: Tensor) -> dict[str, float]:
+    """Ask for the key of highest cosine.
+
+    Args:
+        keys: ``(n, channels)`` rows of unit length.
+        queries: ``(q, channels)`` of unit length.
+        rows: ``(q,)`` the row that each query should find.
+
+    Returns:
+        top1: share that finds it; near: share within `NEAR` rows; error: mean distance in rows;
+        margin: mean of its cosine minus the best other.
+    """
+    scores = queries @ keys.T
+    off = (scores.argmax(1) - rows).abs().double()
+    own = scores.gather(1, rows[:, None])[:, 0]
+    others = scores.scatter(1, rows[:, None], -torch.inf).amax(1)
+    return {
+        "top1": float((off == 0).double().mean()),
+        "near": float((off <= NEAR).double().mean()),
+        "error": float(off.mean()),
+        "margin": float((own - others).double().mean()),
+    }
+
+
+def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
+    return [
+        Cell({"protocol": protocol, "method": method, "seed": seed})
+        for protocol in PROTOCOLS
+        for method in (VARIANTS if protocol == "paper" else {**VARIANTS, **PHASES})
+        for seed in seeds
+    ]
+
+
+def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
+    settings, fair = context.settings, cell.key["protocol"] == "fair"
+    length, method, seed = settings["length"], cell.key["method"], cell.seed
+    lags = torch.arange(1, length * settings["times"], device=context.device)
+    lags = lags.to(torch.float64 if fair else torch.float32)
+    clean = code(method, lags, length, settings["cycles"][cell.key["protocol"]])
+    rows = []
+    for precision, bits in PRECISIONS.items():
+        stored = normalized(quantize(clean, bits, dim=0))
+        for name, (_, high) in BUCKETS.items():
+            if high > settings["times"]:
+                continue
+            own = even_lags(name, length, settings["queries"], seed).to(lags.device) - 1
+            asked = stored[own]
+            if fair:  # the same noise for every code of as many channels
+                asked = noisy(clean[own], settings["noise"], stream(seed, "noise", name))
+            found = retrieve(stored, asked, own)
+            row = {**cell.key, "precision": precision, "bucket": name}
+            rows.append(row | {key: significant(value) for key, value in found.items()})
+    return rows
+
+
+def _settings(times: int, queries: int) -> dict[str, Any]:
+    return {
+        **{"length": 1024, "times": times, "queries": queries, "noise": 0.01},
+        "cycles": {key: list(value) for key, value in CYCLES.items()},
+    }
+
+
+def _sentences(result: Result) -> list[str]:
+    return resolution_claim(result, "top1")
+
+
+def _table(title: str, value: str, where: Mapping[str, Any], **more: Any) -> Table:
+    return Table(title, value, where=where, better="higher", **more)
+
+
+def _tables() -> tuple[Table, ...]:
+    far = {"bucket": "x16_32"}
+    return (
+        _table(
+            "Share of lags from 16 L to 32 L that find their own key (paper: the query is the "
+            "stored row; fair: it is not rounded and has noise 0.01)",
+            "top1",
+            far,
+            columns=("protocol", "precision"),
+        ),
+        *(
+            _table(
+                f"Share that finds its own key by bucket, {precision}",
+                "top1",
+                {"precision": precision, "method": [*FOCUS, *PHASES]},
+                columns=("protocol", "bucket"),
+            )
+            for precision in PRECISIONS
+        ),
+        _table(
+            f"Share of lags from 16 L to 32 L that find a key within {NEAR} tokens",
+            "near",
+            far,
+            columns=("protocol", "precision"),
+        ),
+        _table(
+            "Cosine of the own key minus the best other, lags from 16 L to 32 L",
+            "margin",
+            far,
+            columns=("protocol", "precision"),
+            digits=1,
+            form="scientific",
+        ),
+    )
+
+
+EXPERIMENT = Experiment(
+    name="retrieval_resolution",
+    question="Does a lag's code find its own key among the keys of all lags to 32 L?",
+    claims=("P-F4",),
+    presets={
+        "smoke": Preset("smoke", (0,), _settings(32, 16), "3 core-seconds"),
+        "book": Preset("book", (0, 1, 2, 3, 4), _settings(32, 128), "1 core-minute"),
+        "paper": Preset(
+            "paper",
+            (0, 1, 2, 3, 4),
+            _settings(32, 128),
+            "as book, which has the paper's size; the reference has seed 0 alone",
+        ),
+    },
+    cells=_cells,
+    run_cell=_run_cell,
+    baseline="scaled",
+    tables=_tables(),
+    sentences=_sentences,
+)

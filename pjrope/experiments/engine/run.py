@@ -1,0 +1,210 @@
+"""Run an experiment: skip what is finished, go on after a kill, and assemble rows and card."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from ... import record as records
+from . import environment, registry
+from .cells import Shelf, merge_data
+from .spec import Cell, Experiment, ExperimentError, Preset, check_seeds
+from .store import DEFAULT_OUT, Result, result_path, write
+from .workers import Manner, results
+
+__all__ = ["CellsFailed", "run"]
+
+
+class CellsFailed(RuntimeError):
+    """Some cells ended in an error; the finished ones are kept.
+
+    Attributes:
+        failures: (cell, traceback text) of each.
+        result: what the finished cells gave.
+    """
+
+    def __init__(self, failures: Sequence[tuple[Cell, str]], result: Result, asked: int) -> None:
+        lines = [f"  {cell}: {text.strip().splitlines()[-1]}" for cell, text in failures]
+        head = f"{len(failures)} of {asked} cells failed; the others are kept, rerun to retry:"
+        super().__init__("\n".join([head, *lines, "", f"[{failures[0][0]}]", failures[0][1]]))
+        self.failures = list(failures)
+        self.result = result
+
+
+def run(
+    name: str | Experiment,
+    preset: str = "smoke",
+    *,
+    seeds: Sequence[int] | None = None,
+    only: Mapping[str, Any] | None = None,
+    device: str = "cpu",
+    jobs: int = 1,
+    out: Path | str | None = None,
+    store: bool = True,
+    record: bool = False,
+    progress: bool = True,
+    keep_work: bool = False,
+) -> Result:
+    """Run the cells of an experiment that are not finished yet, and return all that were asked for.
+
+    Files: OUT/NAME/PRESET/cells/ holds a file per finished cell, OUT/NAME/PRESET.json the rows of
+    every finished cell with one run card.
+
+    Args:
+        name: name in the registry (or an `Experiment`; with jobs > 1 it must be registered).
+        preset: "smoke", "book" or "paper".
+        seeds: default, those of the preset.
+        only: cell key → value or list of values; other cells are left out.
+        device: "cpu", "cuda", or "auto" (cuda when there is one).
+        jobs: cells side by side, one process and one thread each.
+        out: results folder; default ./pjrope-results.
+        store: False leaves nothing on disk (chapters run live cells so).
+        record: also write the whole grid of these seeds into the package's record.
+        progress: draw a bar over cells once 5 seconds have passed.
+        keep_work: keep checkpoints and logs of finished cells.
+
+    Returns:
+        Rows in the order of the grid, never in that of finishing, and their card.
+
+    Raises:
+        ExperimentError: for an unknown name, preset, seed, device or filter; for a record outside
+            a checkout or of an incomplete grid; when another run uses the same folder.
+        CellsFailed: when cells failed, after all others finished.
+
+    Limits: a cell is reused when experiment, revision, settings and corpora are the same. Edited
+    code is not noticed: raise the experiment's revision, or delete the folder.
+    """
+    experiment = name if isinstance(name, Experiment) else registry.get(name)
+    chosen = experiment.preset(preset)
+    asked = chosen.seeds if seeds is None else check_seeds(seeds)
+    cells = _filtered(experiment.grid(chosen, asked), only or {})
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ExperimentError(f"jobs {jobs!r}: give an integer >= 1")
+    if record and not records.in_checkout():
+        raise ExperimentError("a record is part of the source: install from a checkout (pip -e)")
+    if out is not None and not store:
+        raise ExperimentError("store=False writes nothing, so out must be left away")
+    device = _device(device)
+    manner = Manner(device, environment.describe(device), progress and jobs == 1, keep_work)
+    data = merge_data(experiment.data(chosen) if experiment.data else ())
+    if record and (absent := substitutes(chosen, data)):
+        raise ExperimentError(f"not recorded: {', '.join(absent)}; a record needs the real corpus")
+    with _folder(out, store) as folder:
+        shelf = Shelf(folder, experiment, chosen, data)
+        with _locked(shelf.folder):
+            failures = _finish(shelf, cells, manner, jobs, progress)
+            result = shelf.assemble(cells)
+            everything = experiment.grid(chosen, sorted(shelf.seeds() | set(asked)))
+            path = result_path(folder, experiment.name, chosen.name)
+            write_result(path, shelf.assemble(everything))
+            if failures:
+                raise CellsFailed(failures, result, len(cells))
+            if record:
+                _record(shelf, experiment.grid(chosen, asked))
+    return result
+
+
+def substitutes(preset: Preset, data: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Name the corpora that stand in for others; the smoke preset is made for stand-ins."""
+    return [] if preset.name == "smoke" else [d["name"] for d in data if d["stand_in"]]
+
+
+def write_result(path: Path, result: Result) -> None:
+    """Write card and rows into one results file."""
+    write(path, {"card": result.card, "rows": result.rows})
+
+
+def _finish(
+    shelf: Shelf, cells: Sequence[Cell], manner: Manner, jobs: int, progress: bool
+) -> list[tuple[Cell, str]]:
+    """Run the unfinished cells; return those that failed, in the order of the grid."""
+    from tqdm.auto import tqdm  # type: ignore[import-untyped]
+
+    todo = [cell for cell in cells if shelf.finished(cell) is None]
+    title = f"{shelf.experiment.name} {shelf.preset.name}"
+    errors: dict[str, str] = {}
+    work = results(shelf, todo, manner, jobs)
+    done = len(cells) - len(todo)
+    bar = tqdm(
+        total=len(cells), initial=done, desc=title, unit="cell", delay=5, disable=not progress
+    )
+    with bar, closing(work):
+        for cell, error in work:
+            if error:
+                errors[cell.id] = error
+            bar.update()
+    return [(cell, errors[cell.id]) for cell in cells if cell.id in errors]
+
+
+def _record(shelf: Shelf, grid: Sequence[Cell]) -> None:
+    missing = [cell for cell in grid if shelf.finished(cell) is None]
+    name, preset = shelf.experiment.name, shelf.preset.name
+    if missing:
+        raise ExperimentError(
+            f"not recorded: {len(missing)} of {len(grid)} cells of {name} ({preset}) are not "
+            f"finished, the first is {missing[0]}; run once without a filter"
+        )
+    write_result(records.path(name, preset), shelf.assemble(grid))
+
+
+def _filtered(cells: list[Cell], only: Mapping[str, Any]) -> list[Cell]:
+    keys = sorted({name for cell in cells for name in cell.key})
+    if unknown := [name for name in only if name not in keys]:
+        raise ExperimentError(f"no cell has {unknown[0]!r}; filter by: {', '.join(keys)}")
+    kept = [cell for cell in cells if cell.matches(only)]
+    if not kept:
+        known = "; ".join(
+            f"{name}: {', '.join(sorted({_text(cell.key.get(name)) for cell in cells}))}"
+            for name in only
+        )
+        wanted = ", ".join(f"{name}={value}" for name, value in only.items())
+        raise ExperimentError(f"no cell matches {wanted}; there are {known}")
+    return kept
+
+
+def _text(value: Any) -> str:
+    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _device(device: str) -> str:
+    import torch
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise ExperimentError(f"device {device!r}: choose from auto, cpu, cuda")
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ExperimentError("device 'cuda': torch finds none here; use cpu or auto")
+    return device
+
+
+@contextmanager
+def _folder(out: Path | str | None, store: bool) -> Iterator[Path]:
+    if store:
+        # Absolute, since a worker starts in the folder that this process started in.
+        yield Path(DEFAULT_OUT if out is None else out).absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="pjrope-") as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep a second run out of the folder; the system frees the lock even after a kill."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: no lock, the user keeps to one run at a time
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / ".lock", "w", encoding="utf8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise ExperimentError(
+                f"another run is writing to {folder}; wait for it or give another out folder"
+            ) from None
+        yield

@@ -1,0 +1,164 @@
+"""Which lag functions lie in the span of which position kernels, found by least squares alone.
+
+Two grids: `fixed_kernel` (eight teachers, fifteen bases and a control, to 8 L) and
+`fixed_kernel/grape` (GRAPE's special cases beside jets, to 32 L). At L = 1024 both are the paper's
+own size and take seconds, so there is no preset "paper" beside "book".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
+from .fixed_kernel_bases import BASES, GRAPE, TEACHERS, Lags, design
+from .fixed_kernel_claims import claims_k, grape_claim
+from .probe_fits import qr_fit, span_name
+
+__all__ = ["EXPERIMENT", "GRAPE_GRID", "METHODS", "TARGETS", "fitted_errors"]
+
+TARGETS = (
+    *("phase", "linear", "first_jet", "second_jet", "third_jet"),
+    *("recency_weak_jet", "lc_core", "lc_affine"),
+)
+METHODS = tuple(name for name in BASES if name not in GRAPE)
+GRAPE_TARGETS = ("phase", "recency", "jet_1", "jet_2", "lc_core")
+SHOWN = 17  # the protocol's table has this many turns in L
+GRAPE_METHODS = (*GRAPE, "jets_1", "jets_2", "lightcone")
+
+
+def fitted_errors(
+    method: str, target: str, length: int, cycles: float, longest: int, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Fit one basis to one teacher on d < L, by QR and without a ridge.
+
+    Args:
+        method, target: names in `BASES` and `TEACHERS`.
+        length: L, tokens.
+        cycles: turns of the frequency in L tokens.
+        longest: how many lags are asked for, at least L.
+        dtype: of every step.
+
+    Returns:
+        error ``(longest,)``, teacher ``(longest,)``, and the columns of the fit
+        ``(L, 1 + columns)``, standardised.
+    """
+    lags = Lags(torch.arange(longest).to(dtype), length, cycles)
+    columns, values = design(method, lags, length), TEACHERS[target].values(lags)
+    weights = qr_fit(columns[:length], values[:length], 0.0)
+    return columns @ weights - values, values, columns[:length]
+
+
+def _digits(number: float) -> float:
+    """Six digits: further ones are the rounding of one machine."""
+    return float(f"{number:.6g}")
+
+
+def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
+    length, spans = context.settings["length"], context.settings["spans"]
+    method, target = cell.key["method"], cell.key["target"]
+    arguments = (method, target, length, cell.key["cycles"], length * max(spans))
+    error, values, columns = fitted_errors(*arguments, torch.float64)
+    narrow, _, _ = fitted_errors(*arguments, torch.float32)
+    rows = []
+    for span in spans:
+        here = slice(span * length)
+        variance = float(values[here].var(correction=0))
+        relative = float(error[here].square().mean()) / variance
+        row = {name: cell.key[name] for name in ("method", "target", "cycles", "seed")}
+        row |= {"span": span_name(span), "relative_error": _digits(relative)}
+        row["r2"] = round(1 - relative, 6)
+        row["fp32"] = _digits(float(narrow[here].double().square().mean()) / variance)
+        if span == 1:
+            row |= {"columns": columns.shape[1] - 1}
+            row |= {"condition": _digits(float(torch.linalg.cond(columns)))}
+        rows.append(row)
+    return rows
+
+
+def _grid(targets: Sequence[str], methods: Sequence[str]) -> Any:
+    def cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
+        return [
+            Cell({"target": target, "method": method, "cycles": cycles, "seed": seed})
+            for cycles in preset.settings["cycles"]
+            for target in targets
+            for method in methods
+            for seed in seeds
+        ]
+
+    return cells
+
+
+def _presets(spans: list[int], cycles: list[int], cost: str) -> dict[str, Preset]:
+    small = {"length": 64, "cycles": [17], "spans": spans}
+    whole = {"length": 1024, "cycles": cycles, "spans": spans}
+    return {
+        "smoke": Preset("smoke", (0,), small, "1 core-second"),
+        "book": Preset("book", (0,), whole, cost),
+    }
+
+
+def _tables(longest: str) -> tuple[Table, ...]:
+    numbers: dict[str, Any] = {"columns": "target", "digits": 1, "form": "scientific"}
+    far = {"span": longest, "cycles": SHOWN}
+    return (
+        *(
+            Table(
+                f"R² of each basis on d < {span}, fitted on d < L, {SHOWN} turns in L",
+                "r2",
+                columns="target",
+                where={"span": span, "cycles": SHOWN},
+            )
+            for span in ("L", longest)
+        ),
+        Table(
+            "Relative error (mean squared error over the teacher's variance) on "
+            f"d < {longest}, {SHOWN} turns in L",
+            "relative_error",
+            where=far,
+            **numbers,
+        ),
+        Table(f"The same in fp32, on d < {longest}", "fp32", where=far, **numbers),
+        Table(
+            "Condition number of the standardised columns and the constant on d < L, by turns in L",
+            "condition",
+            columns="cycles",
+            where={"target": "phase", "span": "L"},
+            digits=1,
+        ),
+        Table(
+            "Columns beside the constant",
+            "columns",
+            where={**far, "target": "phase", "span": "L"},
+            digits=0,
+        ),
+    )
+
+
+EXPERIMENT = Experiment(
+    name="fixed_kernel",
+    question="Which phases, jets, distances and light cones lie in the span of which kernel, on the "
+    "lags it was fitted on and on eight times as many?",
+    claims=("P-K1", "P-K2", "P-K3", "P-K4"),
+    presets=_presets([1, 2, 4, 8], [17, 5, 61], "3 core-seconds"),
+    cells=_grid(TARGETS, METHODS),
+    run_cell=_run_cell,
+    tables=_tables("8L"),
+    sentences=claims_k,
+    deterministic=True,
+)
+
+GRAPE_GRID = Experiment(
+    name="fixed_kernel/grape",
+    question="Do GRAPE's special cases, RoPE and ALiBi and their sum, hold what jets hold?",
+    claims=("P-X1",),
+    presets=_presets([1, 4, 32], [17], "1 core-second"),
+    cells=_grid(GRAPE_TARGETS, GRAPE_METHODS),
+    run_cell=_run_cell,
+    tables=_tables("32L"),
+    sentences=grape_claim,
+    deterministic=True,
+)
