@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..analysis.compare import paired_difference, summary
+from ..analysis.words import listed
 from ..engine.store import Result, select
-from ..sequences.phase_claim import listed
 from .lag_codes import CYCLES, PROTOCOLS
 from .resolution_claim import shared_seeds
 

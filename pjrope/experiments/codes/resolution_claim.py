@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..analysis.compare import paired_difference, summary, verdict
+from ..analysis.words import listed
 from ..engine.store import Result, select
-from ..sequences.phase_claim import listed
 from .lag_codes import PRECISIONS, PROTOCOLS
 
 __all__ = ["FAR", "SMALLEST_EFFECT", "resolution_claim", "shared_seeds"]

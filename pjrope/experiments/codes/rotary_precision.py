@@ -21,9 +21,9 @@ from ...attention import attend
 from ...kernels import JordanRoPE, PJRotary, PositionKernel, RoPE
 from ...training import stream
 from ..analysis.compare import summary
+from ..analysis.words import listed
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..engine.store import Result, select
-from ..sequences.phase_claim import listed
 from .lag_codes import significant
 
 __all__ = ["EXPERIMENT", "KERNELS", "make", "precision"]

@@ -15,9 +15,9 @@ import torch
 from ...kernels import JordanRoPE, PJRotary, PositionKernel, RoPE
 from ...training import stream
 from ..analysis.compare import summary
+from ..analysis.words import listed
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..engine.store import Result, select
-from ..sequences.phase_claim import listed
 from .lag_codes import significant
 from .rotary_precision import HEAD_DIM, HEADS, LENGTH
 

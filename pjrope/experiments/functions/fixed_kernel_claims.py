@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..analysis.words import listed
 from ..engine.store import Result
-from ..sequences.phase_claim import listed
 from .probe_fits import said
 
 __all__ = ["HELD", "NEAR", "Fits", "claims_k", "grape_claim"]

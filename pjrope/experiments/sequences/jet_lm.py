@@ -17,9 +17,10 @@ from torch import Tensor
 from ...kernels import DampedRoPE, JordanRoPE, PositionKernel, RoPE
 from ...positions.frequencies import geometric
 from ..analysis.compare import paired_difference, summary, verdict
+from ..analysis.words import listed
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..engine.store import Result, select
-from .phase_claim import SMALLEST_EFFECT, listed
+from .phase_claim import SMALLEST_EFFECT
 from .phase_lm import run_language
 
 TARGETS = {"scaled_high_jet_r2": 2, "scaled_high_jet_r3": 3}  # and the power r of each

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis.compare import paired_difference, summary, verdict
+from ..analysis.words import listed
 from ..engine.store import Result, select
 
 SMALLEST_EFFECT = 0.03
@@ -70,9 +71,3 @@ def _k4(rivals: set[str], beaten: set[str]) -> str:
             f"{left}, so the coupling is not shown to be the cause."
         )
     return "Claim J-K4: not reproduced at this scale."
-
-
-def listed(words: Iterable[str]) -> str:
-    """Join words as a sentence does: "a, b and c"."""
-    *front, last = list(words)
-    return f"{', '.join(front)} and {last}" if front else last

@@ -22,11 +22,12 @@ from ...kernels.jordan_action import JordanAction
 from ...models import Decoder, DecoderConfig
 from ...positions.frequencies import geometric
 from ...training import TrainConfig, stream, train
+from ..analysis.words import listed
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from .jordan_methods import make_kernel
 from .lag_language import lag_sampler
 from .last_token import LastToken, examine
-from .phase_claim import CONTROLS, SMALLEST_EFFECT, claim_k4, listed
+from .phase_claim import CONTROLS, SMALLEST_EFFECT, claim_k4
 
 __all__ = [
     "CONTROLS",

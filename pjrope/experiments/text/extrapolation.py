@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..analysis.words import listed
 from ..engine.spec import Experiment, Preset, Table
 from ..engine.store import Result
-from ..sequences.phase_claim import listed
 from .byte_lm import SMOKE, card_of, corpus_of, full_settings, grid, loss_table, run_cell
 from .byte_losses import Losses
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis.compare import summary
+from ..analysis.words import listed
 from ..engine.store import Result, select
-from ..sequences.phase_claim import listed
 from .byte_losses import Losses
 
 FLAT = ("affine", "lc_affine", "full")

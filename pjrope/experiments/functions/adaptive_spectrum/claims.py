@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...analysis.words import listed
 from ...engine.store import Result, select
-from ...sequences.phase_claim import listed
 from ..fixed_kernel import TARGETS
 from ..fixed_kernel_bases import TEACHERS
 from .named import (

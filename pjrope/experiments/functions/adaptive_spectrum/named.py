@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ....kernels.pj import SECTORS
-from ...sequences.phase_claim import listed
+from ...analysis.words import listed
 from ..fixed_kernel_bases import TEACHERS
 
 __all__ = [

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...analysis.compare import Summary, summary, verdict
+from ...analysis.words import listed
 from ...codes.resolution_claim import shared_seeds
 from ...engine.store import Result, select
-from ..phase_claim import CONTROLS, SMALLEST_EFFECT, listed
+from ..phase_claim import CONTROLS, SMALLEST_EFFECT
 from .serving import PLAIN, ROTATED
 
 __all__ = ["COUPLED", "claim_k9", "survives"]

@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 
 from ...analysis.compare import summary
+from ...analysis.words import listed
 from ...engine.store import select
-from ..phase_claim import listed
 from .compare import (
     CAVEAT,
     HELD,
