@@ -1,6 +1,7 @@
 """Run chapters, check them, start a new one.
 
     python book/_tools/chapters.py run [NAME ...]        execute, store the outputs in the .ipynb
+    python book/_tools/chapters.py sync [NAME ...]       take new prose into the .ipynb, run nothing
     python book/_tools/chapters.py try NAME PRESET       execute with another preset, store nothing
     python book/_tools/chapters.py check [NAME ...]      fail on any rule of checks.py
     python book/_tools/chapters.py new NAME "Title"      write chapters/NAME.md from the template
@@ -20,6 +21,7 @@ from pathlib import Path
 
 import jupytext
 import nbformat
+from chapter_numbers import wrong_numbers
 from checks import PRESET, check_chapter, check_toc, check_urls, published_url, toc_files
 from nbclient import NotebookClient
 from PIL import Image
@@ -122,6 +124,27 @@ def run(md: Path, root: Path) -> Path:
     return ipynb
 
 
+def sync(md: Path) -> Path:
+    """Take the prose of ``md`` into the .ipynb beside it and keep the stored outputs.
+
+    Raises:
+        ValueError: a code cell has changed, so that its outputs would no longer be its own.
+    """
+    ipynb = md.with_suffix(".ipynb")
+    notebook, stored = jupytext.read(md), nbformat.read(ipynb, 4)
+    name_cells(notebook)
+    fresh = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    old = [cell for cell in stored.cells if cell.cell_type == "code"]
+    if [cell.source for cell in fresh] != [cell.source for cell in old]:
+        raise ValueError(f"{md.name} has other code than its notebook: `chapters.py run {md.stem}`")
+    for new_cell, old_cell in zip(fresh, old, strict=True):
+        new_cell["outputs"] = old_cell.outputs
+        new_cell["execution_count"] = old_cell.execution_count
+    stored["cells"] = notebook.cells
+    nbformat.write(stored, ipynb)
+    return ipynb
+
+
 def new(book: Path, name: str, title: str) -> Path:
     """Write the skeleton of a chapter; its name is chNN_slug."""
     if not re.fullmatch(r"ch\d\d_[a-z0-9_]+", name):
@@ -145,7 +168,7 @@ def check(book: Path, names: list[str]) -> list[str]:
     url = published_url(root)
     wrong = [fault for md in find(book, names) for fault in check_chapter(md, url)]
     if not names:
-        wrong += check_toc(book) + check_urls(root)
+        wrong += [*check_toc(book), *check_urls(root), *wrong_numbers(book)]
     return wrong
 
 
@@ -154,6 +177,9 @@ def main(arguments: list[str], book: Path = BOOK) -> int:
         case ["run", *names]:
             for md in find(book, names):
                 print("ran", run(md, book.parent).relative_to(book.parent), flush=True)
+        case ["sync", *names]:
+            for md in find(book, names):
+                print("in step", sync(md).relative_to(book.parent), flush=True)
         case ["try", name, preset]:
             notebook = execute(find(book, [name])[0], preset)
             for cell in notebook.cells:
