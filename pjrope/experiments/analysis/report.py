@@ -8,9 +8,10 @@ from typing import Any
 from ..engine.plain_json import ExperimentError
 from ..engine.spec import Experiment, Table
 from ..engine.store import Result
+from .claims import CLAIMS, Verdict, sentence
 from .compare import single_seed, table
 
-__all__ = ["card_line", "duration", "report", "table_of"]
+__all__ = ["card_line", "duration", "report", "table_of", "verdicts"]
 
 
 def report(experiment: Experiment, result: Result) -> str:
@@ -45,10 +46,18 @@ def report(experiment: Experiment, result: Result) -> str:
         parts.append(f"{head}\n\n{gaps}")
     if experiment.sentences and (said := experiment.sentences(result)):
         parts.append("\n".join(["## What the numbers say", "", *(f"- {s}" for s in said)]))
+    if told := verdicts(experiment, result):
+        parts.append("\n".join(["## Claims", "", *(f"- {s}" for s in told)]))
     parts.append(card_line(result.card))
     if stale := _stale(experiment, result.card):
         parts.append(stale)
     return "\n\n".join(parts)
+
+
+def verdicts(experiment: Experiment, result: Result) -> list[str]:
+    """Return a sentence for each claim that the experiment has a rule for."""
+    judged: list[Verdict] = [rule(result) for rule in experiment.verdicts.values()]
+    return [sentence(verdict, CLAIMS.get(verdict.claim)) for verdict in judged]
 
 
 def table_of(

@@ -216,7 +216,7 @@ LENGTHS = [2**n for n in range(10, 21)]
 EXPERIMENT = Experiment(
     name="lightcone_stability",
     question="What grows with the lag, what stays bounded, and what does the bound cost?",
-    claims=("P-F1", "P-F2", "P-F3"),
+    claims=("P-F1", "P-F2", "P-F3", "P-U1", "P-U2"),
     presets={
         "smoke": Preset("smoke", (0,), _settings([1024, 32768], 1 << 15), "4 core-seconds"),
         "book": Preset("book", (0,), _settings(LENGTHS, 1 << 20), "20 core-seconds"),

@@ -203,6 +203,8 @@ class Experiment:
         data: preset → corpora about to be read, each {"name", "sha256", "stand_in"}; a finished
             cell that read others (a stand-in, before the download) is run again.
         sentences: result → what its numbers say, by rules written in code; shown below the tables.
+        verdicts: claim → rule: result → `pjrope.experiments.analysis.claims.Verdict`. Rules judge
+            recorded rows and make none, so they are no part of the spec id.
         deterministic: nothing is random; seed 0 is the only one, and no interval is spoken of.
         revision: raise it when the code changes what a cell computes; it enters the spec id.
     """
@@ -217,12 +219,16 @@ class Experiment:
     tables: tuple[Table, ...] = ()
     data: Callable[[Preset], Sequence[Mapping[str, Any]]] | None = None
     sentences: Callable[[Result], Sequence[str]] | None = None
+    verdicts: Mapping[str, Callable[[Result], Any]] = field(default_factory=dict)
     deterministic: bool = False
     revision: int = 1
 
     def __post_init__(self) -> None:
         check_name(self.name)
         object.__setattr__(self, "presets", MappingProxyType(dict(self.presets)))
+        object.__setattr__(self, "verdicts", MappingProxyType(dict(self.verdicts)))
+        if extra := [claim for claim in self.verdicts if claim not in self.claims]:
+            raise ExperimentError(f"{self.name}: a rule for {extra[0]!r}, which claims= lacks")
         if wrong := [key for key, preset in self.presets.items() if preset.name != key]:
             raise ExperimentError(f"{self.name}: preset {wrong[0]!r} is stored under another name")
 

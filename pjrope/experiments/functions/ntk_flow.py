@@ -254,7 +254,7 @@ EXPERIMENT = Experiment(
     name="ntk_flow",
     question="Is NTK scaling a flow of Fourier roots: up to which step are the jets of a frequency "
     "as good as moving it?",
-    claims=("PJ-RoPE v2",),
+    claims=("P-N1",),
     presets={
         "smoke": Preset("smoke", (0,), {"head_dim": 16, "length": 64, **_FACTORS}, "1 core-second"),
         "book": Preset(

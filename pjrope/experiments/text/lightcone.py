@@ -95,7 +95,7 @@ EXPERIMENT = Experiment(
         "Byte models of Fourier jets and of light cones: what do they predict, and what grows, up "
         "to 64 times their training length?"
     ),
-    claims=("P-L5", "P-F1"),
+    claims=("P-L5", "P-F1", "P-M6"),
     presets={
         "smoke": Preset(
             "smoke",

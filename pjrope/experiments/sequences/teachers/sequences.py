@@ -123,7 +123,7 @@ EXPERIMENT = Experiment(
         "Which positional sector learns the language of which teacher, do its gates and masses "
         "say so, and does it carry to longer sequences?"
     ),
-    claims=("P-S1", "P-S2", "P-S3", "P-S4", "P-S5"),
+    claims=("P-S1", "P-S2", "P-S3", "P-S4a", "P-S4b", "P-S5"),
     presets=_presets(
         [_group([("affine", SHARP)], ["majority", "none", "affine", "full"])],
         MAIN_GROUPS,
@@ -182,7 +182,7 @@ INITS = Experiment(
         "What is decided by where gates and orders start and how fast they learn, and by whether "
         "frequencies are held, given or trained?"
     ),
-    claims=("P-S3", "P-S4"),
+    claims=("P-S3", "P-S4a", "P-S4b"),
     presets=_presets(
         [_group(["first_jet"], ["full"], gates=["right", "wrong"])],
         INITS_GROUPS,
