@@ -9,28 +9,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pjrope.data.archive import extract
     from pjrope.data.batches import EvaluationWindows, evaluation_windows, sample_windows
-    from pjrope.data.corpora import (
-        Corpus,
-        corpus_names,
-        is_prepared,
-        load,
-        load_or_stand_in,
-        prepare,
-    )
-    from pjrope.data.download import fetch
+    from pjrope.data.corpora import corpus_names, is_prepared, load, load_or_stand_in, prepare
+    from pjrope.data.corpus import Corpus
+    from pjrope.data.download import fetch, fetch_all
     from pjrope.data.home import data_home
     from pjrope.data.manifest import CorpusEntry, DataError, FileEntry
     from pjrope.data.synthetic import toy_ideal_nats, toy_language
 
 _HOMES = {
-    "corpora": ("Corpus", "corpus_names", "is_prepared", "load", "load_or_stand_in", "prepare"),
+    "corpora": ("corpus_names", "is_prepared", "load", "load_or_stand_in", "prepare"),
+    "corpus": ("Corpus",),
     "batches": ("EvaluationWindows", "evaluation_windows", "sample_windows"),
     "synthetic": ("toy_ideal_nats", "toy_language"),
     "manifest": ("CorpusEntry", "DataError", "FileEntry"),
-    "download": ("fetch",),
-    "archive": ("extract",),
+    "download": ("fetch", "fetch_all"),
     "home": ("data_home",),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -44,8 +37,8 @@ __all__ = [
     "corpus_names",
     "data_home",
     "evaluation_windows",
-    "extract",
     "fetch",
+    "fetch_all",
     "is_prepared",
     "load",
     "load_or_stand_in",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
+from pjrope.data.checks import body_of
 from pjrope.data.home import data_home
-from pjrope.data.manifest import DataError, manifest
+from pjrope.data.manifest import DataError, FileEntry, manifest
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -25,6 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser, *, name: str | None = None) -
         parser.add_argument("--list", action="store_true", help="list the corpora and stop")
     else:
         parser.set_defaults(name=name, list=False)
+    parser.add_argument(
+        "--split",
+        action="append",
+        choices=("train", "validation", "test"),
+        help="only this split, where the corpus has official ones; may be repeated",
+    )
     parser.add_argument(
         "--mirror",
         metavar="DIR",
@@ -52,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         if args.list:
             _print_list(args.out)
         else:
-            _prepare(args.name, args.mirror, args.out)
+            _prepare(args.name, args.split, args.mirror, args.out)
     except DataError as error:
         print(f"pjrope: {error}", file=sys.stderr)
         return BAD_INPUT
@@ -78,23 +87,40 @@ def main(name: str, argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _prepare(name: str | None, mirror: str | None, home: str | None) -> None:
+def _prepare(
+    name: str | None, splits: Sequence[str] | None, mirror: str | None, home: str | None
+) -> None:
     # torch comes with the corpora, and `--help` should not wait for it.
-    from pjrope.data.corpora import STAND_INS, corpus_names, prepare
+    from pjrope.data.corpora import STAND_INS, corpus_names, files_of, prepare
 
     if name is None:
         raise DataError(f"name a corpus ({', '.join(corpus_names())}) or ask for --list")
     if name in STAND_INS:
         print(f"{name} is made on the spot from nothing but Python: there is nothing to download")
         return
-    path = prepare(name, mirror=mirror, home=home)
-    for entry in manifest()[name].files:
-        where = path if path.is_file() else path / entry.mirror_path
-        print(f"{name}: verified")
-        print(f"  path     {where}")
-        print(f"  bytes    {entry.bytes:,}")
-        print(f"  sha256   {entry.sha256}")
-        print(f"  licence  {entry.licence}")
+    missing = prepare(name, splits=splits, mirror=mirror, home=home)
+    root = Path(home) if home is not None else data_home()
+    for entry in files_of(name, splits):
+        if entry not in missing:
+            _print_file(name, entry, root / entry.mirror_path)
+    for entry, reason in missing.items():
+        print(f"{name}: left out {entry.name}\n  because  {reason}")
+    print(f"{name}: cite {manifest()[name].citation}")
+
+
+def _print_file(name: str, entry: FileEntry, path: Path) -> None:
+    print(f"{name}: verified" + (f" ({entry.split})" if entry.split else ""))
+    print(f"  path     {path}")
+    print(f"  bytes    {path.stat().st_size:,}")
+    if entry.body is None:
+        print(f"  sha256   {entry.sha256 or 'none published; its archive was checked'}")
+    else:
+        body, known = body_of(path.read_bytes(), entry.body)
+        edition = "the known edition" if known else "another edition than the known one"
+        print(
+            f"  body     {len(body):,} bytes, {edition}, sha256 {hashlib.sha256(body).hexdigest()}"
+        )
+    print(f"  licence  {entry.licence}")
 
 
 def _print_list(home: str | None) -> None:
@@ -103,7 +129,12 @@ def _print_list(home: str | None) -> None:
     print(f"data home: {home or data_home()}")
     for name, entry in manifest().items():
         state = "ready" if is_prepared(name, home=home) else f"absent, `pjrope data {name}`"
-        size = sum(file.bytes for file in entry.files)
-        print(f"{name:<18} {size / 1e6:.1f} MB, {entry.licence} [{state}]")
+        splits = [file.split for file in entry.files if file.split]
+        if state == "ready" and splits and not is_prepared(name, splits=splits, home=home):
+            state = "ready, but not every split"
+        sizes = [file.bytes for file in entry.files]
+        size = sum(number for number in sizes if number) / 1e6
+        shown = f"{'over ' if None in sizes and size else ''}{size:.1f} MB, " if size else ""
+        print(f"{name:<22} {shown}{entry.licence} [{state}]")
     for name in STAND_INS:
-        print(f"{name:<18} stand-in, made on the spot [ready]")
+        print(f"{name:<22} stand-in, made on the spot [ready]")

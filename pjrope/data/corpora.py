@@ -3,48 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import platform
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-import torch
-from torch import Tensor
-
-from pjrope.data.archive import extract
-from pjrope.data.download import fetch, problem
+from pjrope.data.checks import body_of, problem
+from pjrope.data.corpus import SPLITS, Corpus, byte_corpus, hf_rows
+from pjrope.data.download import fetch_all
 from pjrope.data.home import data_home
-from pjrope.data.manifest import CorpusEntry, DataError, manifest
-from pjrope.data.synthetic import ALPHABET, toy_language
-
-TOY_SEED = 20_240
-TOY_TRAIN, TOY_VALIDATION = 60_000, 20_000
-BYTES = 256
-
-
-@dataclass(frozen=True, eq=False)
-class Corpus:
-    """A text as tokens, split, with what a run card must say about it.
-
-    Args:
-        name: corpus name; a text that stands in for another says so here.
-        description: one sentence.
-        train: training tokens (n,), uint8.
-        validation: held-out tokens (m,), uint8, from the end of the text.
-        sha256: SHA-256 of the whole text's bytes (train, then validation), hex.
-        licence: terms of the text.
-        vocab_size: number of token values.
-        stand_in: True when this is no real corpus but what works offline.
-    """
-
-    name: str
-    description: str
-    train: Tensor
-    validation: Tensor
-    sha256: str
-    licence: str
-    vocab_size: int
-    stand_in: bool
+from pjrope.data.manifest import CorpusEntry, DataError, FileEntry, manifest
+from pjrope.data.stand_ins import STAND_INS
 
 
 def corpus_names() -> tuple[str, ...]:
@@ -52,81 +21,156 @@ def corpus_names() -> tuple[str, ...]:
     return (*manifest(), *STAND_INS)
 
 
-def prepare(name: str, *, mirror: str | Path | None = None, home: str | Path | None = None) -> Path:
-    """Download and verify a corpus, so that `load` finds it; archives are unpacked.
+def prepare(
+    name: str,
+    *,
+    splits: Sequence[str] | None = None,
+    mirror: str | Path | None = None,
+    home: str | Path | None = None,
+) -> dict[FileEntry, str]:
+    """Download and verify a corpus, so that `load` finds it.
 
     Args:
         name: a downloadable corpus, such as "tiny_shakespeare".
+        splits: the splits wanted; None for all.
         mirror: folder to copy from instead of downloading; default `$PJROPE_DATA_MIRROR`.
         home: folder to keep corpora in; default `data_home()`.
 
     Returns:
-        The corpus's file, or the data home when it has several.
+        The files that the corpus can do without and that could not be had, each with the reason.
 
     Raises:
         DataError: for an unknown or generated corpus, or a failed download.
     """
-    corpus = _entry(name)
-    root = Path(home) if home is not None else data_home()
-    paths = []
-    for entry in corpus.files:
-        paths.append(fetch(entry, root / entry.mirror_path, mirror=mirror))
-        if entry.unpack_to is not None:
-            extract(paths[-1], root / entry.unpack_to)
-    return paths[0] if len(paths) == 1 else root
+    return fetch_all(_files(_entry(name), splits), _root(home), mirror=mirror)
 
 
-def is_prepared(name: str, *, home: str | Path | None = None) -> bool:
-    """Say whether the corpus's files lie in the data home; their hashes are checked by `load`."""
+def is_prepared(
+    name: str, *, splits: Sequence[str] | None = None, home: str | Path | None = None
+) -> bool:
+    """Say whether the corpus's files lie in the data home; their hashes are checked by `load`.
+
+    Args:
+        name: one of `corpus_names()`.
+        splits: the splits that must be there; None for those that the corpus cannot do without.
+        home: folder that corpora are kept in; default `data_home()`.
+    """
     if name in STAND_INS:
         return True
-    root = Path(home) if home is not None else data_home()
-    return all((root / entry.mirror_path).is_file() for entry in _entry(name).files)
+    files = _files(_entry(name), splits)
+    root = _root(home)
+    return all(
+        (root / entry.mirror_path).is_file()
+        for entry in files
+        if splits is not None or not entry.optional
+    )
 
 
-def load(name: str, *, home: str | Path | None = None) -> Corpus:
+def load(
+    name: str, *, splits: Sequence[str] | None = None, home: str | Path | None = None
+) -> Corpus:
     """Read a corpus into memory, verified; never touches the network.
 
     Args:
         name: one of `corpus_names()`.
+        splits: the splits to read, all needed; None reads those that are there and needs those
+            that the corpus cannot do without.
         home: folder that corpora are kept in; default `data_home()`.
 
     Returns:
-        The corpus.
+        The corpus. A split that was not read is empty; `Corpus.split` says so.
 
     Raises:
-        DataError: for an unknown name, or a corpus that is absent or damaged.
+        DataError: for an unknown name, or a corpus that is absent, empty or damaged.
+
+    Warns:
+        UserWarning: for an edition of a text that is not the known one.
     """
     if name in STAND_INS:
         return STAND_INS[name]()
-    entry = _entry(name)
-    root = Path(home) if home is not None else data_home()
-    if not is_prepared(name, home=root):
+    entry, root = _entry(name), _root(home)
+    if not is_prepared(name, splits=splits, home=root):
+        wanted = "".join(f" --split {s}" for s in splits or ())
         raise DataError(
-            f"{name} is not in {root}; run `pjrope data {name}`, or use a stand-in that needs no "
-            f"download: {', '.join(STAND_INS)}"
+            f"{name} is not in {root}; run `pjrope data {name}{wanted}`, or use a stand-in that "
+            f"needs no download: {', '.join(STAND_INS)}"
         )
-    return _LOADERS[name](entry, root)
+    texts = {
+        file.split: _read(entry, file, root / file.mirror_path)
+        for file in _files(entry, splits)
+        if (root / file.mirror_path).is_file()
+    }
+    return byte_corpus(name, entry.description, texts, entry.licence)
 
 
-def load_or_stand_in(name: str, *, home: str | Path | None = None) -> Corpus:
-    """Load a corpus, or CPython's own English text where it was not downloaded.
+def load_or_stand_in(
+    name: str, *, splits: Sequence[str] | None = None, home: str | Path | None = None
+) -> Corpus:
+    """Load a corpus with all its splits, or CPython's own English text where one is missing.
 
     Args:
         name: one of `corpus_names()`.
+        splits: the splits needed; None for all that the corpus has.
         home: folder that corpora are kept in; default `data_home()`.
 
     Returns:
         The corpus, or a stand-in whose `name` says what it stands in for and whose `stand_in` is
-        True. No warning is given: whoever shows numbers names the text behind them.
+        True; it has a test split where the corpus has one. No warning is given: whoever shows
+        numbers names the text behind them.
 
     Raises:
         DataError: for an unknown name, or a corpus that is there but damaged.
     """
-    if is_prepared(name, home=home):
-        return load(name, home=home)
+    if name in STAND_INS:
+        return load(name)
+    wanted = [file.split for file in _files(_entry(name), splits) if file.split]
+    if is_prepared(name, splits=wanted or None, home=home):
+        return load(name, splits=wanted or None, home=home)
     substitute = load("pydoc_topics")
-    return replace(substitute, name=f"{substitute.name} (stand-in for {name})")
+    renamed = replace(substitute, name=f"{substitute.name} (stand-in for {name})")
+    if "test" not in wanted:
+        return renamed
+    half = len(renamed.validation) // 2
+    held_out = renamed.validation
+    return replace(renamed, validation=held_out[:half], test=held_out[half:])
+
+
+def _read(entry: CorpusEntry, file: FileEntry, path: Path) -> bytes:
+    try:
+        wrong = problem(file, path)
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {error.strerror}") from None
+    if wrong:
+        raise DataError(f"{path} is {wrong}; run `pjrope data {entry.name}` to replace it")
+    if file.body is not None:
+        raw, known = body_of(raw, file.body)
+        if not known:
+            warnings.warn(
+                f"{path} is another edition of {entry.name} than the known one: compare numbers "
+                f"only under the same sha256 ({hashlib.sha256(raw).hexdigest()[:12]}…)",
+                stacklevel=3,
+            )
+    return hf_rows(raw) if entry.reader == "hf_rows" else raw
+
+
+def _files(entry: CorpusEntry, splits: Sequence[str] | None) -> tuple[FileEntry, ...]:
+    known = [file.split for file in entry.files if file.split]
+    for split in splits or ():
+        if known and split not in known:
+            raise DataError(f"{entry.name} has no split {split!r}; it has {', '.join(known)}")
+        if not known and split not in SPLITS[:2]:
+            raise DataError(f"{entry.name} has no official {split!r} split; use validation")
+    return tuple(f for f in entry.files if not splits or not f.split or f.split in splits)
+
+
+def files_of(name: str, splits: Sequence[str] | None = None) -> tuple[FileEntry, ...]:
+    """Return the files of a downloadable corpus, those of some splits or all."""
+    return _files(_entry(name), splits)
+
+
+def _root(home: str | Path | None) -> Path:
+    return Path(home) if home is not None else data_home()
 
 
 def _entry(name: str) -> CorpusEntry:
@@ -135,71 +179,3 @@ def _entry(name: str) -> CorpusEntry:
     if name not in manifest():
         raise DataError(f"unknown corpus {name!r}; the corpora are {', '.join(corpus_names())}")
     return manifest()[name]
-
-
-def _tiny_shakespeare(entry: CorpusEntry, home: Path) -> Corpus:
-    (file,) = entry.files
-    path = home / file.mirror_path
-    try:
-        wrong = problem(file, path)
-        text = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {error.strerror}") from None
-    if wrong:
-        raise DataError(f"{path} is {wrong}; run `pjrope data {entry.name}` to replace it")
-    return _byte_corpus(entry.name, entry.description, text, entry.licence, stand_in=False)
-
-
-def _pydoc_topics() -> Corpus:
-    try:
-        from pydoc_data.topics import topics
-    except ImportError:
-        raise DataError(
-            "this Python ships without pydoc_data, so pydoc_topics has no text; use toy_language"
-        ) from None
-    text = "\n".join(topics[key] for key in sorted(topics)).encode("utf-8")
-    description = (
-        f"help topics of CPython {platform.python_version()}; the text differs between patch "
-        "releases, so its numbers compare only under the same sha256"
-    )
-    return _byte_corpus("pydoc_topics", description, text, "PSF-2.0", stand_in=True)
-
-
-def _toy_language() -> Corpus:
-    symbols = toy_language(TOY_TRAIN + TOY_VALIDATION, seed=TOY_SEED)
-    return Corpus(
-        name="toy_language",
-        description="generated symbols that copy the recent past or the last period by known odds",
-        train=symbols[:TOY_TRAIN],
-        validation=symbols[TOY_TRAIN:],
-        sha256=hashlib.sha256(bytes(symbols.tolist())).hexdigest(),
-        licence="generated, free of rights",
-        vocab_size=ALPHABET,
-        stand_in=True,
-    )
-
-
-def _byte_corpus(
-    name: str, description: str, text: bytes, licence: str, *, stand_in: bool
-) -> Corpus:
-    tokens = torch.frombuffer(bytearray(text), dtype=torch.uint8)
-    cut = len(tokens) * 9 // 10
-    return Corpus(
-        name=name,
-        description=description,
-        train=tokens[:cut],
-        validation=tokens[cut:],
-        sha256=hashlib.sha256(text).hexdigest(),
-        licence=licence,
-        vocab_size=BYTES,
-        stand_in=stand_in,
-    )
-
-
-_LOADERS: dict[str, Callable[[CorpusEntry, Path], Corpus]] = {
-    "tiny_shakespeare": _tiny_shakespeare,
-}
-STAND_INS: dict[str, Callable[[], Corpus]] = {
-    "toy_language": _toy_language,
-    "pydoc_topics": _pydoc_topics,
-}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,21 +17,26 @@ from pjrope.data.manifest import DataError
 USER_AGENT = "pjrope-data/1"
 TIMEOUT_S = 30.0
 CHUNK = 1 << 16
+TRIES, PAUSE_S, LONGEST_PAUSE_S = 4, 2.0, 60.0
+_BUSY = (429, 503)
 _ADVICE = {
     403: "the server refuses this client or network",
     404: "the file was moved or removed there",
+    429: f"the server asks for fewer requests and did so {TRIES} times; try again later",
 }
 
 
-def grow(part: Path, url: str, *, size: int, label: str, progress: bool) -> bool:
+def grow(part: Path, url: str, *, size: int | None, label: str, progress: bool) -> bool:
     """Let `part` grow to what `url` serves, going on from the bytes it already holds.
 
-    A server that ignores the range is read from zero. The contents are not verified here.
+    A server that ignores the range is read from zero, and so is one that answers with another
+    range than was asked for. One that is busy (429, 503) is asked again after the pause it names.
+    The contents are not verified here.
 
     Args:
         part: file to write; an existing one is taken as the beginning of the download.
         url: http or https address.
-        size: bytes that the whole file has; more than that is refused.
+        size: bytes that the whole file has, more than that is refused; None when unknown.
         label: name shown at the progress bar.
         progress: show a bar after five seconds.
 
@@ -45,27 +51,44 @@ def grow(part: Path, url: str, *, size: int, label: str, progress: bool) -> bool
     start = part.stat().st_size if part.exists() else 0
     if start == size:
         return True
-    if start > size:
+    if size is not None and start > size:
         part.unlink()
         start = 0
-    with _open(url, start) as response:
-        start = _agreed_start(url, response, start)
+    response, start = _agreed(url, start)
+    with response:
+        total = size if size is not None or response.length is None else start + response.length
         bar = tqdm(
-            desc=label, total=size, initial=start, unit="B", unit_scale=True,
+            desc=label, total=total, initial=start, unit="B", unit_scale=True,
             delay=5, disable=not progress, leave=False,
         )  # fmt: skip
         held = start
         with bar, open(part, "ab" if start else "wb") as out:
             for chunk in _chunks(url, response, part):
                 held += len(chunk)
-                if held > size:
+                if size is not None and held > size:
                     break
                 out.write(chunk)
                 bar.update(len(chunk))
-    if held > size:
+    if size is not None and held > size:
         part.unlink()
         raise DataError(f"{url} refused, too long: more than the expected {size:,} bytes")
     return start > 0
+
+
+def _agreed(url: str, asked: int) -> tuple[http.client.HTTPResponse, int]:
+    """Open the address at a byte, or at zero where the server gives no such range."""
+    response = _open(url, asked)
+    if response.status != 206:
+        return response, 0
+    given = response.headers.get("Content-Range", "")
+    if given.startswith(f"bytes {asked}-"):
+        return response, asked
+    response.close()
+    response = _open(url, 0)
+    if response.status != 200:
+        response.close()
+        raise DataError(f"{url} answered with range {given!r} where byte {asked:,} was asked for")
+    return response, 0
 
 
 def _open(url: str, start: int) -> http.client.HTTPResponse:
@@ -74,14 +97,14 @@ def _open(url: str, start: int) -> http.client.HTTPResponse:
         headers["Range"] = f"bytes={start}-"
     request = urllib.request.Request(url, headers=headers)
     try:
-        response = urllib.request.urlopen(request, timeout=TIMEOUT_S)
+        response = _patiently(request)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416 and start:
             # The file over there ends before our beginning does: that beginning is of no use.
             return _open(url, 0)
         advice = _ADVICE.get(error.code, "try again later")
-        raise DataError(f"{url} answered {error.code} {error.reason}: {advice}") from None
+        raise DataError(f"{url} answered {error.code} {_told(error.reason)}: {advice}") from None
     except TimeoutError:
         raise DataError(_silent(url)) from None
     except urllib.error.URLError as error:
@@ -94,14 +117,19 @@ def _open(url: str, start: int) -> http.client.HTTPResponse:
     return response
 
 
-def _agreed_start(url: str, response: http.client.HTTPResponse, asked: int) -> int:
-    """Return the offset at which the answer begins: the one asked for (206), or zero (200)."""
-    if response.status != 206:
-        return 0
-    given = response.headers.get("Content-Range", "")
-    if not given.startswith(f"bytes {asked}-"):
-        raise DataError(f"{url} answered with range {given!r} where byte {asked:,} was asked for")
-    return asked
+def _patiently(request: urllib.request.Request) -> object:
+    """Open a request; a server that is busy is asked again, a few times."""
+    for tried in range(1, TRIES + 1):
+        try:
+            return urllib.request.urlopen(request, timeout=TIMEOUT_S)
+        except urllib.error.HTTPError as error:
+            if error.code not in _BUSY or tried == TRIES:
+                raise
+            error.close()
+            named = error.headers.get("Retry-After", "")
+            pause = float(named) if named.isdecimal() else PAUSE_S * 2 ** (tried - 1)
+            time.sleep(min(pause, LONGEST_PAUSE_S))
+    raise AssertionError("the loop returns or raises")
 
 
 def _chunks(url: str, response: http.client.HTTPResponse, part: Path) -> Iterator[bytes]:
@@ -120,7 +148,7 @@ def _chunks(url: str, response: http.client.HTTPResponse, part: Path) -> Iterato
             break
         received += len(chunk)
         yield chunk
-    raise DataError(f"{url} broke off ({failure}); run again to go on from {part.name}")
+    raise DataError(f"{url} broke off ({failure}); run again to go on from {part}")
 
 
 def _silent(url: str) -> str:

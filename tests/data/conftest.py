@@ -49,6 +49,11 @@ def stream_endlessly(handler: BaseHTTPRequestHandler, state: Server) -> None:
 def answer(handler: BaseHTTPRequestHandler, habit: str) -> None:
     if habit.isdigit():
         return handler.send_error(int(habit))
+    if habit == "busy":
+        handler.send_response(429)
+        handler.send_header("Retry-After", "7")
+        handler.end_headers()
+        return None
     if habit == "silent":
         time.sleep(1.0)
         return None
@@ -59,11 +64,13 @@ def answer(handler: BaseHTTPRequestHandler, habit: str) -> None:
         "html": b"<html>please log in</html>",
     }.get(habit, CONTENT)
     asked = handler.headers.get("Range")
+    if habit == "wrong-range-always":
+        asked = asked or "bytes=0-"
     if asked and habit != "no-range":
         start = int(asked.removeprefix("bytes=").removesuffix("-"))
         if start >= len(body):
             return handler.send_error(416)
-        shown = 0 if habit == "wrong-range" else start
+        shown = start + 1 if habit.startswith("wrong-range") else start
         handler.send_response(206)
         handler.send_header("Content-Range", f"bytes {shown}-{len(body) - 1}/{len(body)}")
         body = body[start:]
@@ -144,8 +151,14 @@ _REAL_MIRROR = _find_real_mirror()
 
 
 @pytest.fixture
-def real_mirror() -> Path:
-    """The folder with the real corpora, or a skip that names what is missing."""
-    if _REAL_MIRROR is None or not (_REAL_MIRROR / "tiny_shakespeare" / "input.txt").is_file():
-        pytest.skip("no tiny_shakespeare/input.txt in $PJROPE_DATA_MIRROR or ../shared/data")
-    return _REAL_MIRROR
+def real_mirror() -> Callable[..., Path]:
+    """Give the folder with the real corpora, or skip by the name of the file that it lacks."""
+
+    def find(*paths: str) -> Path:
+        for path in paths:
+            if _REAL_MIRROR is None or not (_REAL_MIRROR / path).is_file():
+                pytest.skip(f"no {path} in $PJROPE_DATA_MIRROR or ../shared/data")
+        assert _REAL_MIRROR is not None
+        return _REAL_MIRROR
+
+    return find

@@ -17,13 +17,12 @@ FILE: dict[str, Any] = {
     "bytes": 10,
     "sha256": "0" * 64,
     "mirror_path": "set/set.zip",
-    "unpack_to": "set/unpacked",
 }
 
 
-def text_of(*files: dict[str, Any], **changes: Any) -> str:
+def text_of(*files: dict[str, Any] | str, **changes: Any) -> str:
     corpus = {"description": "d", "licence": "l", "citation": "c", "files": list(files)}
-    return json.dumps({"format": 1, "corpora": {"set": corpus}, **changes})
+    return json.dumps({"format": 2, "corpora": {"set": corpus}, **changes})
 
 
 def test_tiny_shakespeare_is_pinned_to_a_commit() -> None:
@@ -32,12 +31,32 @@ def test_tiny_shakespeare_is_pinned_to_a_commit() -> None:
     assert any(len(part) == 40 for part in PurePosixPath(entry.urls[0]).parts), "no commit in it"
 
 
-def test_a_corpus_may_have_several_files_and_archives() -> None:
-    corpus = parse_manifest(text_of(FILE, {**FILE, "name": "b.csv", "unpack_to": None}))["set"]
-    assert [(f.name, f.unpack_to, f.licence) for f in corpus.files] == [
-        ("set.zip", "set/unpacked", "l"),
-        ("b.csv", None, "l"),
+def test_corpora_may_share_files_and_archives() -> None:
+    inner = {k: v for k, v in FILE.items() if k != "sha256"} | {"name": "a", "urls": []}
+    shared = {
+        "archives": {"box": FILE},
+        "files": {"a": {**inner, "archive": "box", "member": "set/a", "split": "train"}},
+    }
+    corpus = parse_manifest(text_of("a", {**FILE, "name": "b.csv"}, **shared))["set"]
+    assert [(f.name, f.split, f.member, f.licence) for f in corpus.files] == [
+        ("a", "train", "set/a", "l"),
+        ("b.csv", "", "", "l"),
     ]
+    assert corpus.files[0].archive is not None
+    assert corpus.files[0].archive.urls == ("https://example.org/set.zip",)
+
+
+def test_every_download_is_pinned_or_checked_by_its_body() -> None:
+    for name, corpus in manifest().items():
+        assert corpus.licence and corpus.citation, name
+        splits = [file.split for file in corpus.files]
+        assert splits in ([""], ["train", "validation", "test"]), name
+        for file in corpus.files:
+            checked = (file.sha256 or file.body, file.archive and file.archive.sha1)
+            assert any(checked), file
+            assert file.urls or (file.archive and file.archive.urls), file
+    with pytest.raises(DataError, match="reader 'rows' is none of"):
+        parse_manifest(text_of(FILE).replace('"description"', '"reader": "rows", "description"'))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +66,8 @@ def test_a_corpus_may_have_several_files_and_archives() -> None:
         ({"bytes": 0}, "must be positive"),
         ({"urls": ["file:///etc/passwd"]}, "neither https nor http"),
         ({"mirror_path": "../x"}, "must be relative"),
-        ({"unpack_to": "/x"}, "must be relative"),
+        ({"sha1": "0"}, "40 lower-case hex"),
+        ({"sha256": None}, "nothing to check it by"),
         ({"size": 3}, "unknown field"),
     ],
 )
@@ -59,8 +79,8 @@ def test_bad_fields_are_refused(changes: dict[str, Any], told: str) -> None:
 def test_missing_field_and_other_format_are_refused() -> None:
     with pytest.raises(DataError, match="sha256"):
         parse_manifest(text_of({k: v for k, v in FILE.items() if k != "sha256"}))
-    with pytest.raises(DataError, match="format 2"):
-        parse_manifest(text_of(FILE, format=2))
+    with pytest.raises(DataError, match="format 1"):
+        parse_manifest(text_of(FILE, format=1))
 
 
 @pytest.mark.parametrize("path", ["", ".", "..", "a/../../b", "/a", "a\\b", "C:/a", "a\0b"])
