@@ -13,7 +13,8 @@ from pjrope.experiments import Cell, CellContext, Preset, Result, get, run
 from pjrope.experiments.functions.adaptive_spectrum.claims import INITIAL, claims_g
 from pjrope.experiments.functions.adaptive_spectrum.spectrum import MAX_ORDER, fit, learner, rows_of
 from pjrope.experiments.functions.fixed_kernel import TARGETS
-from pjrope.experiments.functions.fixed_kernel_bases import TEACHERS, Lags
+from pjrope.experiments.functions.spans import Lags
+from pjrope.experiments.functions.teachers import TEACHERS
 from pjrope.kernels.pj import SECTORS
 
 LENGTH, CYCLES = 64, 5

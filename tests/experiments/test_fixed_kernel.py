@@ -18,7 +18,6 @@ from pjrope.experiments.functions.fixed_kernel import (
     TARGETS,
     fitted_errors,
 )
-from pjrope.experiments.functions.fixed_kernel_bases import BASES, TEACHERS, Lags, design
 from pjrope.experiments.functions.fixed_kernel_claims import (
     CONTROL,
     DAMPED,
@@ -31,6 +30,8 @@ from pjrope.experiments.functions.fixed_kernel_claims import (
     claims_k,
     grape_claim,
 )
+from pjrope.experiments.functions.spans import Lags, design
+from pjrope.experiments.functions.teachers import TEACHERS
 
 # R² on d < 1024 and on d < 8192 as the PJ-RoPE protocol prints them: its table E1, C1, fp64, 17
 # turns in L. "<-9.9": below that; "~": rough; "-": not printed. One cell
@@ -147,16 +148,12 @@ def test_columns_and_teachers_against_a_loop():
     length, cycles = 16, 3
     lags = Lags(torch.arange(40).double(), length, cycles)
     w = 2 * math.pi * cycles / length
-    found = {
-        name: torch.stack(list(BASES[name].columns(lags)), 1)
-        for name in ("damped_affine_2", "lightcone_asinh")
-    }
-    teachers = {name: TEACHERS[name].values(lags) for name in TEACHERS}
+    found = {name: design(name, lags)[:, 1:] for name in ("damped_affine_2", "lightcone_asinh")}
     for d in range(40):
         x, phi = d / length, length * math.asinh(d / length)
         beta = d / math.hypot(d, length)
         jets = [
-            x**r * math.exp(-0.1 * x) * wave(w * d)
+            x**r / math.factorial(r) * math.exp(-0.1 * x) * wave(w * d)
             for r in range(3)
             for wave in (math.cos, math.sin)
         ]
@@ -177,7 +174,8 @@ def test_columns_and_teachers_against_a_loop():
             "jet_1": x * math.cos(w * d),
             "jet_2": x**2 * math.cos(w * d),
         }
-        assert {n: float(v[d]) for n, v in teachers.items()} == pytest.approx(expected)
+        made = {name: float(TEACHERS[name].values(lags)[d]) for name in expected}
+        assert made == pytest.approx(expected)
 
 
 def test_grapes_special_cases_are_rope_alibi_and_both():

@@ -11,21 +11,18 @@ import torch
 from pjrope import cli
 from pjrope.experiments import ExperimentError, Result, run
 from pjrope.experiments.engine import registry
-from pjrope.experiments.functions.jet_probes import ORDERS, hierarchy_claim
-from pjrope.experiments.functions.kernel_probes import CONTROLS, PAPER, product_claim
-from pjrope.experiments.functions.probe_fits import (
-    Fits,
-    fit_errors,
-    lags_of,
-    normal_fit,
-    probe,
-    qr_fit,
-    said,
-    settings,
+from pjrope.experiments.functions.jordan_claims import (
+    CONTROLS,
+    ORDERS,
+    PAPER,
+    STRUCTURES,
+    hierarchy_claim,
+    product_claim,
+    structure_claim,
 )
-from pjrope.experiments.functions.probes import BASES, design
-from pjrope.experiments.functions.structured_probes import TARGETS as STRUCTURED
-from pjrope.experiments.functions.structured_probes import structure_claim
+from pjrope.experiments.functions.jordan_probes import fit_errors, lags_of, probe, settings
+from pjrope.experiments.functions.least_squares import Fits, format_error, normal_fit, qr_fit
+from pjrope.experiments.functions.spans import BASES, design
 
 PROBES = ("kernel_probes", "structured_probes", "jet_probes")
 KERNEL = settings(1024, 64, 16, 3, 5, [1])  # the paper's scale, in range
@@ -232,7 +229,7 @@ def _fits(targets, errors, default=1.0):
                     hits = [v for k, v in errors.items() if all(part in key for part in k)]
                     row = dict(zip(("target", "method", "span", "solver"), key, strict=True))
                     rows.append({**row, "relative_error": hits[-1] if hits else default})
-    return Fits(Result(rows, {}))
+    return Fits(Result(rows, {}), solver="QR 1e-4")
 
 
 @pytest.mark.parametrize(
@@ -261,7 +258,7 @@ def test_the_rule_of_k1(changes, word):
     ],
 )
 def test_the_rule_of_k2(changes, word):
-    told = structure_claim(_fits(STRUCTURED, {("jordan_exact",): 1e-3, **changes}))
+    told = structure_claim(_fits(STRUCTURES, {("jordan_exact",): 1e-3, **changes}))
     assert told[0].startswith(f"K2, {word}")
 
 
@@ -282,4 +279,9 @@ def test_the_rule_of_k3(changes, word):
 
 def test_controls_are_not_among_the_papers_bases_and_errors_read_well():
     assert len(PAPER) == 11 and not {*PAPER} & {*CONTROLS}
-    assert [said(e) for e in (5.1e-10, 0.19, 14.2, 1400.0)] == ["5.1e-10", "0.19", "14", "1,400"]
+    assert [format_error(e) for e in (5.1e-10, 0.19, 14.2, 1400.0)] == [
+        "5.1e-10",
+        "0.19",
+        "14",
+        "1,400",
+    ]

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["ExperimentError", "digest", "plain"]
+__all__ = ["ExperimentError", "digest", "plain", "significant"]
 
 
 class ExperimentError(ValueError):
@@ -55,3 +55,8 @@ def digest(value: Any, length: int = 12) -> str:
     """Return the first `length` hex digits of the SHA-256 of `value` as canonical JSON."""
     text = json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:length]
+
+
+def significant(number: Any, digits: int = 6) -> float:
+    """Return a number, or a tensor of one, with so many digits: further ones are one machine's."""
+    return float(f"{float(number):.{digits}g}")

@@ -13,10 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
-from .fixed_kernel_bases import BASES, GRAPE, TEACHERS, Lags, design
-from .fixed_kernel_claims import claims_k, grape_claim
-from .probe_fits import qr_fit, span_name
+from .fixed_kernel_claims import CONTROL, PAPER, claims_k, grape_claim
+from .least_squares import qr_fit, span_name
+from .spans import GRAPE, Lags, design
+from .teachers import TEACHERS
 
 __all__ = ["EXPERIMENT", "GRAPE_GRID", "METHODS", "TARGETS", "fitted_errors"]
 
@@ -24,7 +26,7 @@ TARGETS = (
     *("phase", "linear", "first_jet", "second_jet", "third_jet"),
     *("recency_weak_jet", "lc_core", "lc_affine"),
 )
-METHODS = tuple(name for name in BASES if name not in GRAPE)
+METHODS = (*PAPER, CONTROL)
 GRAPE_TARGETS = ("phase", "recency", "jet_1", "jet_2", "lc_core")
 SHOWN = 17  # the protocol's table has this many turns in L
 GRAPE_METHODS = (*GRAPE, "jets_1", "jets_2", "lightcone")
@@ -52,11 +54,6 @@ def fitted_errors(
     return columns @ weights - values, values, columns[:length]
 
 
-def _digits(number: float) -> float:
-    """Six digits: further ones are the rounding of one machine."""
-    return float(f"{number:.6g}")
-
-
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     length, spans = context.settings["length"], context.settings["spans"]
     method, target = cell.key["method"], cell.key["target"]
@@ -69,12 +66,12 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
         variance = float(values[here].var(correction=0))
         relative = float(error[here].square().mean()) / variance
         row = {name: cell.key[name] for name in ("method", "target", "cycles", "seed")}
-        row |= {"span": span_name(span), "relative_error": _digits(relative)}
+        row |= {"span": span_name(span), "relative_error": significant(relative)}
         row["r2"] = round(1 - relative, 6)
-        row["fp32"] = _digits(float(narrow[here].double().square().mean()) / variance)
+        row["fp32"] = significant(float(narrow[here].double().square().mean()) / variance)
         if span == 1:
             row |= {"columns": columns.shape[1] - 1}
-            row |= {"condition": _digits(float(torch.linalg.cond(columns)))}
+            row |= {"condition": significant(float(torch.linalg.cond(columns)))}
         rows.append(row)
     return rows
 

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Sequence
 
 from ..analysis.words import listed
 from ..engine.store import Result
-from .probe_fits import said
+from .least_squares import Fits, format_error
 
-__all__ = ["HELD", "NEAR", "Fits", "claims_k", "grape_claim"]
+__all__ = ["claims_k", "grape_claim"]
 
-HELD, NEAR = 1e-9, 1e-2
 REPRODUCED, CAVEAT, NOT = "reproduced", "reproduced with a caveat", "not reproduced"
 
 JETS = tuple(f"jets_{r}" for r in (1, 2, 3))
@@ -34,45 +33,6 @@ SPANNED = {  # by construction: which of the fifteen have a jet teacher among th
 SPECIAL = ("grape_m", "grape_a", "grape_ma")
 
 
-class Fits:
-    """Rows by teacher, basis and span; all frequencies of one are asked together.
-
-    A filtered run lacks some; asking for one of those raises KeyError.
-    """
-
-    def __init__(self, result: Result, far: str) -> None:
-        self.far = far
-        self._rows: dict[tuple[str, str, str], list[dict]] = {}
-        for row in result.rows:
-            self._rows.setdefault((row["target"], row["method"], row["span"]), []).append(row)
-
-    def errors(
-        self, target: str, method: str, span: str = "", field: str = "relative_error"
-    ) -> list[float]:
-        """A field at each frequency."""
-        return [row[field] for row in self._rows[target, method, span or self.far]]
-
-    def worst(self, target: str, method: str, span: str = "") -> float:
-        return max(self.errors(target, method, span))
-
-    def held(self, target: str, methods: Iterable[str]) -> list[str]:
-        return [m for m in methods if self.worst(target, m) < HELD]
-
-    def near(self, target: str, methods: Iterable[str]) -> list[str]:
-        return [m for m in methods if self.worst(target, m) < NEAR]
-
-    def missed(self, target: str, methods: Iterable[str]) -> list[str]:
-        return [m for m in methods if min(self.errors(target, m)) > NEAR]
-
-    def smallest(self, target: str, methods: Sequence[str]) -> str:
-        """The smallest basis that holds the teacher, with its columns; ties are all named."""
-        size = {m: self.errors(target, m, "L", "columns")[0] for m in self.held(target, methods)}
-        if not size:
-            return "none"
-        least = min(size.values())
-        return f"{' and '.join(m for m in size if size[m] == least)} ({least})"
-
-
 def _others(methods: Iterable[str]) -> list[str]:
     chosen = {*methods}
     return [m for m in PAPER if m not in chosen]
@@ -84,7 +44,7 @@ def _names(methods: Sequence[str]) -> str:
 
 def _range(errors: Sequence[float]) -> str:
     """The smallest and the largest; a single one stands alone."""
-    return " to ".join(dict.fromkeys((said(min(errors)), said(max(errors)))))
+    return " to ".join(dict.fromkeys((format_error(min(errors)), format_error(max(errors)))))
 
 
 def phase_claim(fits: Fits) -> list[str]:
@@ -105,8 +65,8 @@ def phase_claim(fits: Fits) -> list[str]:
     told += f"to 8L; of {len(others)} without, {len(missed)} miss it."
     if not short:
         return [told]
-    worst = {m: fits.worst("phase", m) for m in short}
-    list_ = ", ".join(f"{m} {said(error)}" for m, error in worst.items())
+    worst = {m: fits.error("phase", m) for m in short}
+    list_ = ", ".join(f"{m} {format_error(error)}" for m, error in worst.items())
     return [told, f"Damped waves are not waves; largest relative error at 8L: {list_}."]
 
 
@@ -124,14 +84,16 @@ def jets_claim(fits: Fits) -> list[str]:
     false = [(t, m) for t, m in outside if fits.held(t, [m])]
     fair = len(held) == len(inside) and not false
     word = NOT if not fair else REPRODUCED if len(missed) == len(outside) else CAVEAT
-    close = [f"{m} on {t} ({said(fits.worst(t, m))})" for t, m in outside if (t, m) not in missed]
-    undamped = {t: min(fits.worst(t, m) for m in JETS) for t in ("second_jet", "third_jet")}
+    close = [
+        f"{m} on {t} ({format_error(fits.error(t, m))})" for t, m in outside if (t, m) not in missed
+    ]
+    undamped = {t: min(fits.error(t, m) for m in JETS) for t in ("second_jet", "third_jet")}
     return [
         f"P-K2, {word}: in {len(held)} of {len(inside)} cases in which a basis has the jet among its "
         f"columns it holds it to 8L; of {len(outside)} other cases {len(missed)} miss it.",
         f"Without the jet among its columns, and not missing it: {_names(close)}.",
         "Order alone is not enough: without damping, orders up to 3 leave at least "
-        + " and ".join(f"{said(e)} of the variance of {t}" for t, e in undamped.items())
+        + " and ".join(f"{format_error(e)} of the variance of {t}" for t, e in undamped.items())
         + " at 8L. The damped bases have the teachers' own damping, by construction.",
     ]
 
@@ -149,13 +111,13 @@ def affine_claim(fits: Fits) -> list[str]:
     missed = fits.missed("linear", others)
     fair = len(held) == len(LINEAR) and len(missed) == len(others) and not fits.held(weak, PAPER)
     control = bool(fits.held(weak, [CONTROL]))
-    best = min(PAPER, key=lambda m: fits.worst(weak, m))
+    best = min(PAPER, key=lambda m: fits.error(weak, m))
     return [
         f"P-K3, {NOT if not fair else CAVEAT if control else REPRODUCED}: {len(held)} of "
         f"{len(LINEAR)} bases with x hold it to 8L, {len(missed)} of {len(others)} without miss it.",
         f"Of the fifteen, {len(fits.held(weak, PAPER))} hold {weak}; the closest is {best}, relative "
-        f"error {said(fits.worst(weak, best))} at 8L. The control {CONTROL} "
-        f"{'holds it' if control else 'does not'}: {said(fits.worst(weak, CONTROL))}.",
+        f"error {format_error(fits.error(weak, best))} at 8L. The control {CONTROL} "
+        f"{'holds it' if control else 'does not'}: {format_error(fits.error(weak, CONTROL))}.",
     ]
 
 
@@ -198,7 +160,7 @@ def claims_k(result: Result) -> list[str]:
         smallest = [f"{t} {fits.smallest(t, methods)}" for t in targets]
         exact = [(t, m) for t in targets for m in fits.held(t, methods)]
         narrow = max(max(fits.errors(t, m, field="fp32")) for t, m in exact)
-        condition = {m: max(fits.errors("phase", m, "L", "condition")) for m in methods}
+        condition = {m: max(fits.errors("phase", m, "L", field="condition")) for m in methods}
     except KeyError:
         return []
     worst = max(condition, key=lambda m: condition[m])
@@ -207,7 +169,7 @@ def claims_k(result: Result) -> list[str]:
         "Smallest basis that holds a teacher (columns beside the constant): "
         + "; ".join(smallest)
         + ".",
-        f"Where fp64 holds a teacher, fp32 leaves at most {said(narrow)} of its variance at 8L.",
+        f"Where fp64 holds a teacher, fp32 leaves at most {format_error(narrow)} of its variance at 8L.",
         f"The largest condition number is {condition[worst]:.0f}, of {worst}.",
     ]
 
@@ -226,9 +188,9 @@ def grape_claim(result: Result) -> list[str]:
         false = [p for p in pairs if fits.held(p[0], p[1:])]
         wanted = [("jet_1", "jets_1"), ("jet_1", "jets_2"), ("jet_2", "jets_2")]
         held = [p for p in wanted if fits.held(p[0], p[1:])]
-        near = 1 - min(fits.worst("jet_1", m, "L") for m in SPECIAL)
-        far = 1 - min(fits.worst("jet_1", m) for m in SPECIAL)
-        cone = fits.worst("phase", "lightcone")
+        near = 1 - min(fits.error("jet_1", m, "L") for m in SPECIAL)
+        far = 1 - min(fits.error("jet_1", m) for m in SPECIAL)
+        cone = fits.error("phase", "lightcone")
         smallest = [
             f"{t} {fits.smallest(t, (*SPECIAL, 'jets_1', 'jets_2', 'lightcone'))}"
             for t in ("phase", "recency", "jet_1", "jet_2", "lc_core")
@@ -242,7 +204,7 @@ def grape_claim(result: Result) -> list[str]:
         f"cases; Fourier jets of its order hold it in {len(held)} of {len(wanted)}.",
         f"On d < L the best special case still explains {near:.3f} of x cos ωd, and {far:.3f} on "
         "d < 32L.",
-        f"Light-cone jets do not hold the phase either: relative error {said(cone)} at 32L.",
+        f"Light-cone jets do not hold the phase either: relative error {format_error(cone)} at 32L.",
         "Smallest basis that holds a teacher (columns beside the constant): "
         + "; ".join(smallest)
         + ".",

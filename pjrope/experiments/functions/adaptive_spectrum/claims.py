@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from ...analysis.words import listed
 from ...engine.store import Result, select
 from ..fixed_kernel import TARGETS
-from ..fixed_kernel_bases import TEACHERS
+from ..teachers import TEACHERS
 from .named import (
     FITTED,
     Right,

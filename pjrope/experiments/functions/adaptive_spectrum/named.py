@@ -8,7 +8,7 @@ from typing import Any
 
 from ....kernels.pj import SECTORS
 from ...analysis.words import listed
-from ..fixed_kernel_bases import TEACHERS
+from ..teachers import TEACHERS
 
 __all__ = [
     *("FITTED", "Right", "Row", "by_gate", "by_mass", "by_rms", "by_spectrum", "by_worth"),

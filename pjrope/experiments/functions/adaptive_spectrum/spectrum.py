@@ -26,7 +26,8 @@ from ....kernels.pj import CHOSEN, OTHER, SECTORS, PJBias, PJInit
 from ....training import stream
 from ...engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..fixed_kernel import TARGETS
-from ..fixed_kernel_bases import TEACHERS, Lags
+from ..spans import Lags
+from ..teachers import TEACHERS
 from .claims import CYCLED, INITIAL, PROTOCOL, claims_g
 
 __all__ = ["EXPERIMENT", "FREQUENCIES", "fit", "learner", "rows_of"]

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from ....training.loop import Sampler
-from ...functions.fixed_kernel_bases import TEACHERS as LAG_FUNCTIONS
-from ...functions.fixed_kernel_bases import Lags, Teacher
+from ...functions.spans import Lags
+from ...functions.teachers import TEACHERS as LAG_FUNCTIONS
+from ...functions.teachers import Teacher
 from ..lag_language import QUERY, scores_of
 
 THRESHOLDS = ("zero", "median")
@@ -62,7 +63,7 @@ class Language:
     @property
     def omega(self) -> float:
         """The teacher's frequency, radians per token."""
-        return self._lags(1).omega
+        return float(self._lags(1).omega)
 
     def _lags(self, longest: int) -> Lags:
         d = torch.arange(1, longest + 1, dtype=torch.float64)

@@ -1,8 +1,10 @@
-"""What the three probes share: least squares, cells, rows, presets, tables and sentences.
+"""Which basis holds which lag function, on and beyond the lags it was fitted on? Three probes.
 
 A basis is fitted to a target on ``d < L`` and asked for the same target on ``d < 2 L, 4 L, 8 L``.
 The result is least squares in fp64 by QR, with three ridges. The reference's way, fp32 normal
-equations with ridge 1e-4, is one more solver.
+equations with ridge 1e-4, is one more solver. `kernel_probes` has a phase, a distance and their
+product, `structured_probes` drifts, seasons, envelopes and spacings of motifs, `jet_probes` powers
+of the distance times a phase.
 """
 
 from __future__ import annotations
@@ -14,40 +16,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, ExperimentError, Preset, Table
 from ..engine.store import Result
-from .probes import BASES, TARGETS, Lags, design
+from .jordan_claims import (
+    BOUNDED,
+    CONTROLS,
+    JETS,
+    ORDERS,
+    PAPER,
+    SCALED,
+    SPLIT,
+    STRUCTURES,
+    hierarchy_claim,
+    product_claim,
+    structure_claim,
+)
+from .least_squares import Fits, normal_fit, qr_fit, span_name
+from .spans import BASES, Lags, design
+from .teachers import TEACHERS
 
-__all__ = ["Fits", "fit_errors", "lags_of", "normal_fit", "probe", "qr_fit", "said", "settings"]
+__all__ = ["JETS_GRID", "KERNELS", "STRUCTURED", "TARGETS", "fit_errors", "lags_of", "probe"]
 
 RIDGES = {"QR": 0.0, "QR 1e-10": 1e-10, "QR 1e-4": 1e-4}
 REFERENCE, REFERENCE_RIDGE = "reference", 1e-4
 PAPER_RIDGE = "QR 1e-4"  # the reference's least squares problem, solved without its rounding
-
-
-def qr_fit(columns: Tensor, values: Tensor, ridge: float) -> Tensor:
-    """Minimise ``|A w - y|^2 + ridge |w|^2`` by QR of A with ``sqrt(ridge) I`` below it.
-
-    Args:
-        columns: A, ``(n, p)``; of full column rank if ridge is 0.
-        values: y, ``(n,)``.
-        ridge: at least 0.
-
-    Returns:
-        w, ``(p,)``.
-    """
-    if ridge:
-        below = ridge**0.5 * torch.eye(columns.shape[1]).to(columns)
-        columns = torch.cat([columns, below])
-        values = torch.cat([values, values.new_zeros(len(below))])
-    q, r = torch.linalg.qr(columns)
-    return torch.linalg.solve_triangular(r, (q.T @ values)[:, None], upper=True)[:, 0]
-
-
-def normal_fit(columns: Tensor, values: Tensor, ridge: float) -> Tensor:
-    """Solve ``(A^T A + ridge I) w = A^T y``, which squares the condition number of A."""
-    gram = columns.T @ columns + ridge * torch.eye(columns.shape[1]).to(columns)
-    return torch.linalg.solve(gram, columns.T @ values)
+TARGETS = {**TEACHERS, "linear": TEACHERS["recency"]}  # here "linear" falls
 
 
 def lags_of(settings: Mapping[str, Any], target: str, dtype: torch.dtype, device: str) -> Lags:
@@ -97,23 +91,13 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
         variance = float(values[:length].var(correction=0))
         for solver, error in errors.items():
             mse = float(error[:length].double().square().mean())
-            relative = mse / variance
-            numbers = {"mse": mse, "r2": 1 - relative, "relative_error": relative}
+            numbers = {"mse": mse, "r2": 1 - mse / variance, "relative_error": mse / variance}
             row: dict[str, Any] = {"method": method, "target": target, "seed": cell.seed}
             row |= {"length": length, "span": span_name(span), "solver": solver}
             row |= {"ridge": RIDGES.get(solver, REFERENCE_RIDGE), "columns": columns.shape[1]}
-            # Further digits are the rounding of one machine.
-            row |= {
-                name: float(f"{number:.6g}")
-                for name, number in {**numbers, "condition": condition}.items()
-            }
-            rows.append(row)
+            numbers["condition"] = condition
+            rows.append(row | {name: significant(number) for name, number in numbers.items()})
     return rows
-
-
-def span_name(span: int) -> str:
-    """L, 2L, 4L, 8L: how far the target is asked for."""
-    return "L" if span == 1 else f"{span}L"
 
 
 def settings(
@@ -127,37 +111,23 @@ def settings(
     }
 
 
-class Fits:
-    """Rows of a probe by target, method, span and solver.
-
-    A filtered run lacks some; asking for one of those raises KeyError.
-    """
-
-    def __init__(self, result: Result) -> None:
-        names = ("target", "method", "span", "solver")
-        self._rows = {tuple(row[n] for n in names): row for row in result.rows}
-
-    def error(self, target: str, method: str, span: str = "8L", solver: str = PAPER_RIDGE) -> float:
-        """Relative error: mean squared error over the variance of the target."""
-        return self._rows[target, method, span, solver]["relative_error"]
-
-    def ranking(
-        self, target: str, methods: Sequence[str], span: str = "8L", solver: str = PAPER_RIDGE
-    ) -> list[str]:
-        """The methods, that of the lowest error first."""
-        return sorted(methods, key=lambda m: self.error(target, m, span, solver))
-
-
-def said(error: float) -> str:
-    """A relative error with two digits: 5.1e-10, 0.19, 14, 1,400."""
-    return f"{error:,.0f}" if 10 <= error < 1e6 else f"{error:.2g}"
+def _presets(head_dim: int, small: Sequence[int], costs: Sequence[str]) -> dict[str, Preset]:
+    sizes = {
+        "smoke": settings(64, 32, *small, [1, 2, 4, 8]),
+        "book": settings(1024, head_dim, 16, 3, 5, [1, 2, 4, 8]),
+        "paper": settings(1024, head_dim, 16, 3, 5, [1, 2, 4, 8, 64]),
+    }
+    return {
+        name: Preset(name, (0,), size, cost)
+        for (name, size), cost in zip(sizes.items(), costs, strict=True)
+    }
 
 
 def probe(
     name: str,
     question: str,
     claim: str,
-    presets: Sequence[Preset],
+    presets: Mapping[str, Preset],
     targets: Sequence[str],
     methods: Sequence[str],
     shown: Sequence[str],
@@ -166,8 +136,7 @@ def probe(
     """A probe: every basis on every target.
 
     Args:
-        name, question, claim: as in `Experiment`.
-        presets: their settings come from `settings`.
+        name, question, claim, presets: as in `Experiment`.
         targets, methods: names in `TARGETS` and `BASES`.
         shown: methods of the first table, which stands in the README.
         rule: fits → sentences; a KeyError (a filtered run) gives none.
@@ -185,7 +154,7 @@ def probe(
 
     def sentences(result: Result) -> list[str]:
         try:
-            return rule(Fits(result))
+            return rule(Fits(result, solver=PAPER_RIDGE))
         except KeyError:
             return []
 
@@ -193,7 +162,7 @@ def probe(
         name=name,
         question=question,
         claims=(claim,),
-        presets={preset.name: preset for preset in presets},
+        presets=presets,
         cells=cells,
         run_cell=_run_cell,
         tables=_tables(targets, shown),
@@ -235,3 +204,49 @@ def _tables(targets: Sequence[str], shown: Sequence[str]) -> tuple[Table, ...]:
             **numbers,
         ),
     )
+
+
+_COUPLED: dict[str, Any] = {
+    "presets": _presets(64, (4, 2, 3), ("1 core-second", "1 core-second", "10 core-seconds")),
+    "methods": (*PAPER, *CONTROLS),
+    "shown": (
+        *("rope", "rope_alibi", "rope_fine2", "rope_split2", "direct_sum"),
+        *("jordan_bounded", "jordan_exact", "jordan_matched"),
+    ),
+}
+
+KERNELS = probe(
+    name="kernel_probes",
+    question="Which basis of lag functions holds a phase, a distance and their product, and keeps "
+    "them to eight times the lags it was fitted on?",
+    claim="J-K1",
+    targets=("phase", "linear", "mixed"),
+    rule=product_claim,
+    **_COUPLED,
+)
+
+STRUCTURED = probe(
+    name="structured_probes",
+    question="Does the coupled basis also hold a drifting phase, a growing season, an envelope and "
+    "the spacing of motifs?",
+    claim="J-K2",
+    targets=STRUCTURES,
+    rule=structure_claim,
+    **_COUPLED,
+)
+
+JETS_GRID = probe(
+    name="jet_probes",
+    question="Does a chain of order m hold d^r cos ωd for every r below m, and for no other?",
+    claim="J-K3",
+    presets=_presets(96, (3, 1, 2), ("1 core-second", "3 core-seconds", "20 core-seconds")),
+    targets=(*JETS, "scaled_jet_2", "scaled_jet_3"),
+    methods=(
+        *("rope", "rope_alibi", "rope_full", "rope_fine2", "rope_fine3", "rope_fine4"),
+        *(*SPLIT.values(), "direct_sum", "direct_sum_powers", *BOUNDED, *SCALED.values()),
+        *("jordan_undamped", "jordan_undamped_m3", "jordan_undamped_m4"),
+        *("jordan_matched", "jordan_matched_m3", "jordan_matched_m4"),
+    ),
+    shown=("rope", "rope_split4", *BOUNDED[1:], "jordan_scaled_m4", *tuple(ORDERS.values())[1:]),
+    rule=hierarchy_claim,
+)
