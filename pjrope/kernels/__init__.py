@@ -8,6 +8,7 @@ from .fourier_jet import FourierJet
 from .jordan import DampedRoPE, JordanRoPE, direct_sum_grid
 from .lightcone import LightCone
 from .mixture import JordanMixture
+from .near import NearTable, T5Bias, t5_buckets
 from .nope import NoPE
 from .pj import PJBias, PJInit
 from .pj_rotary import PJRotary
@@ -27,6 +28,7 @@ __all__ = [
     "JordanRoPE",
     "kernel_from_spec",
     "LightCone",
+    "NearTable",
     "NoPE",
     "PJBias",
     "PJInit",
@@ -34,6 +36,8 @@ __all__ = [
     "PositionKernel",
     "RoPE",
     "Sum",
+    "T5Bias",
+    "t5_buckets",
     "to_half",
     "to_interleaved",
 ]

@@ -17,12 +17,14 @@ SAME = 1e-12  # roots nearer than this, as numbers, are one root
 class Root:
     """A characteristic root z: the sequences ``d^r z^d`` for r below its multiplicity.
 
+    At z = 0, where those vanish, the sequences that are 1 at one lag r below it and 0 elsewhere.
+
     Attributes:
         value: z, no unit; ``|z|`` is the decay and ``arg z`` the turn per token, radians.
         multiplicity: m >= 1.
 
     Raises:
-        ValueError: a multiplicity that is no integer >= 1, z = 0, or a z that is not finite.
+        ValueError: a multiplicity that is no integer >= 1, or a z that is not finite.
     """
 
     value: complex
@@ -31,9 +33,7 @@ class Root:
     def __post_init__(self) -> None:
         check_count("multiplicity", self.multiplicity)
         if not cmath.isfinite(self.value):
-            raise ValueError(f"value is {self.value}, a root is one finite number other than 0")
-        if self.value == 0:
-            raise ValueError("value is 0, which kills every sequence after one step: leave it out")
+            raise ValueError(f"value is {self.value}, a root is one finite number")
         object.__setattr__(self, "value", complex(self.value))
 
 

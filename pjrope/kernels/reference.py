@@ -46,6 +46,19 @@ def alibi_slope(head: int, heads: int) -> float:
     return alibi_slope(2 * (head - below), 2 * below)
 
 
+def t5_bucket(lag: int, buckets: int, far: int) -> int:
+    """T5's bucket of a lag into the past, by the published formula with logarithms.
+
+    ``lag`` itself below ``m = floor(buckets / 2)``, else ``m + floor(log(lag/m) / log(far/m)
+    (buckets - m))``, at most ``buckets - 1``; borders of buckets are rounded to 12 digits first.
+    """
+    m = buckets // 2
+    if lag < m:
+        return lag
+    share = math.log(lag / m) / math.log(far / m)
+    return min(buckets - 1, m + math.floor(round(share * (buckets - m), 12)))
+
+
 def fourier_jet(
     lag: int, length: float, omega: float, damping: float, order: int, zeta: complex
 ) -> float:

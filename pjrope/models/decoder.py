@@ -17,6 +17,7 @@ from torch.nn.functional import gelu, linear
 
 from ..attention import AttentionLayer, KVCache
 from ..kernels.base import kernel_from_spec
+from .mixing import ShortConvolution, TokenShift
 
 NORMS = {"rms": nn.RMSNorm, "layer": nn.LayerNorm}
 
@@ -37,6 +38,8 @@ class DecoderConfig:
         bias: biases in projections, MLP and head.
         kernel: spec of the position kernel of every layer, None for no position.
         kv_heads: key and value heads, default ``heads``.
+        short_conv: tokens that a causal depthwise convolution before attention sees, 0 for none.
+        token_shift: mix each channel with the token before, ahead of attention.
     """
 
     vocab: int
@@ -50,6 +53,8 @@ class DecoderConfig:
     bias: bool = False
     kernel: dict[str, Any] | None = None
     kv_heads: int | None = None
+    short_conv: int = 0
+    token_shift: bool = False
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
@@ -57,10 +62,13 @@ class DecoderConfig:
         for name in ("vocab", "width", "layers", "heads", "length"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, at least 1 is needed")
+        if self.short_conv < 0:
+            raise ValueError(f"short_conv is {self.short_conv}, a number of tokens or 0 is needed")
 
     def to_json(self) -> dict[str, Any]:
-        """The configuration as plain JSON values."""
-        return asdict(self)
+        """The configuration as plain JSON values; options that are off are left out."""
+        off = {"short_conv": 0, "token_shift": False}
+        return {k: v for k, v in asdict(self).items() if k not in off or v != off[k]}
 
 
 class Block(nn.Module):
@@ -78,14 +86,29 @@ class Block(nn.Module):
             kernel=kernel_from_spec(config.kernel),
             bias=config.bias,
         )
+        mixers: list[nn.Module] = []
+        if config.token_shift:
+            mixers.append(TokenShift(width))
+        if config.short_conv:
+            mixers.append(ShortConvolution(width, config.short_conv))
+        self.mixers = nn.ModuleList(mixers)
         self.mlp_norm = norm(width)
         self.up = nn.Linear(width, hidden, bias=config.bias)
         self.down = nn.Linear(hidden, width, bias=config.bias)
 
     def forward(self, x: Tensor, **attention: Any) -> Tensor:
         """``(B, N, width)`` to the same; keywords go to the attention layer."""
-        x = x + self.attention(self.attention_norm(x), **attention)
+        x = x + self.attention(self._mixed(self.attention_norm(x), attention), **attention)
         return x + self.down(gelu(self.up(self.mlp_norm(x))))
+
+    def _mixed(self, x: Tensor, attention: dict[str, Any]) -> Tensor:
+        if self.mixers and any(attention.get(name) is not None for name in ("cache", "segments")):
+            raise ValueError(
+                "short_conv and token_shift know one whole document: drop cache and segments"
+            )
+        for mixer in self.mixers:
+            x = mixer(x)
+        return x
 
 
 class Decoder(nn.Module):

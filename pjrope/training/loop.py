@@ -172,6 +172,7 @@ def train(
     out: Path | str | None = None,
     progress: bool = True,
     loss: Loss = token_loss,
+    watch: Callable[[nn.Module], float] | None = None,
 ) -> TrainResult:
     """Train a model in place, on random windows of a text or on what a sampler draws.
 
@@ -187,6 +188,8 @@ def train(
         out: folder for ``checkpoint.safetensors`` and ``log.jsonl``; None keeps nothing.
         progress: show a bar if it takes longer than five seconds.
         loss: ``(outputs, targets)`` to the number that is minimised.
+        watch: the model to a number, such as its loss on held-out text; asked whenever a row is
+            logged and kept there as "watched". It draws nothing and leaves the model as it was.
 
     Returns:
         a :class:`TrainResult`.
@@ -229,7 +232,8 @@ def train(
                 raise FloatingPointError(
                     f"the loss is {value} at step {done}: lower lr={config.lr}"
                 )
-            log.add(step=done, loss=value, rate=config.rate(step))
+            seen = {} if watch is None else {"watched": float(watch(model))}
+            log.add(step=done, loss=value, rate=config.rate(step), **seen)
         if folder is not None and (done % config.checkpoint_every == 0 or done == config.steps):
             save_tensors(
                 folder / "checkpoint.safetensors",

@@ -16,12 +16,14 @@ from pjrope.kernels import (
     JordanMixture,
     JordanRoPE,
     LightCone,
+    NearTable,
     NoPE,
     PJBias,
     PJInit,
     PJRotary,
     PositionKernel,
     RoPE,
+    T5Bias,
     direct_sum,
     direct_sum_grid,
 )
@@ -62,6 +64,15 @@ class Damped(PositionKernel):
         return x.to(torch.promote_types(x.dtype, torch.float32)) * factor.to(
             torch.promote_types(x.dtype, torch.float32)
         )
+
+
+def filled(kernel: PositionKernel) -> PositionKernel:
+    """A near-lag table as if trained; all of them start at 0."""
+    with torch.no_grad():
+        kernel.table.copy_(
+            torch.randn(kernel.table.shape, generator=torch.Generator().manual_seed(5))
+        )
+    return kernel
 
 
 def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
@@ -129,6 +140,9 @@ def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
             HEADS, LENGTH, sectors=("fj", "affine"), coordinate="lightcone", init=init
         ),
         "pj_lc": PJBias(HEADS, LENGTH, sectors=("lc",), init=init),
+        "near_table": filled(NearTable(HEADS, 5)),
+        "t5": filled(T5Bias(HEADS, buckets=8, far=40)),
+        "alibi_near": ALiBi(HEADS) + filled(NearTable(HEADS, 6)),
         "rope_alibi": RoPE(HEAD_DIM) + ALiBi(HEADS),
         "jordan_alibi": jordan(eta=0.7) + ALiBi(HEADS),
         "rope_pj": RoPE(HEAD_DIM) + PJBias(HEADS, LENGTH, init=init),

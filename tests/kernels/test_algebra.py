@@ -116,8 +116,16 @@ def test_a_root_is_a_number_with_a_count():
     assert Root(1, 2) == Root(1.0 + 0j, 2)
     with pytest.raises(ValueError, match="multiplicity is 0"):
         Root(1, 0)
-    with pytest.raises(ValueError, match="value is 0"):
-        Root(0)
+    with pytest.raises(ValueError, match="value is"):
+        Root(float("nan"))
+
+
+def test_jets_at_the_root_0_are_the_first_lags_one_by_one():
+    basis = jets_basis([Root(0, 3)], torch.arange(6)).real
+    torch.testing.assert_close(basis[:3], torch.eye(3, dtype=torch.float64))
+    assert bool((basis[3:] == 0).all())
+    assert float(difference(basis[:, 2], 0, 3).abs().max()) == 0
+    assert difference(basis[:, 2], 0, 2)[0] == 1
 
 
 # Roots of kernels ------------------------------------------------------------------------------

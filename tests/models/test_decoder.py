@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import pytest
 import torch
+from torch.nn.functional import pad
 
 from pjrope.kernels import ALiBi, FourierJet, PJBias, RoPE
 from pjrope.models import Decoder, DecoderConfig
+from pjrope.models.mixing import ShortConvolution
 from pjrope.positions import left_padded_positions, packed_positions
 
 BYTE_LM = {
@@ -106,3 +110,45 @@ def test_grouped_keys_and_gradients():
 def test_bad_configurations_are_refused(change, message):
     with pytest.raises(ValueError, match=message):
         Decoder(DecoderConfig(**(SMALL | change)))
+
+
+MIXED = [{"short_conv": 4}, {"token_shift": True}, {"short_conv": 2, "token_shift": True}]
+
+
+@pytest.mark.parametrize("mixed", MIXED)
+def test_mixers_start_as_nothing_and_see_the_past_alone(mixed):
+    plain = DecoderConfig(vocab=11, width=8, layers=2, heads=2, length=16)
+    model, bare = Decoder(replace(plain, **mixed), seed=1), Decoder(plain, seed=1)
+    tokens = torch.randint(11, (2, 9), generator=torch.Generator().manual_seed(0))
+    assert torch.equal(model(tokens), bare(tokens))
+    with torch.no_grad():
+        for p in (p for block in model.blocks for p in block.mixers.parameters()):
+            p.copy_(torch.rand(p.shape, generator=torch.Generator().manual_seed(2)))
+    changed = tokens.clone()
+    changed[:, 6] = (tokens[:, 6] + 1) % 11
+    before, after = model(tokens), model(changed)
+    assert torch.equal(before[:, :6], after[:, :6])
+    assert not torch.allclose(before[:, 6:], after[:, 6:])
+    assert not torch.allclose(before, bare(tokens))
+    with pytest.raises(ValueError, match="drop cache and segments"):
+        model(tokens, cache=model.new_cache())
+
+
+def test_a_short_convolution_is_one():
+    conv = ShortConvolution(3, 4)
+    with torch.no_grad():
+        conv.weight.copy_(torch.rand(4, 3, generator=torch.Generator().manual_seed(0)))
+    x = torch.rand(2, 7, 3, generator=torch.Generator().manual_seed(1))
+    kernel = conv.weight.flip(0).T[:, None]  # torch's is a correlation: the last tap is the token
+    theirs = torch.nn.functional.conv1d(pad(x.mT, (3, 0)), kernel, groups=3).mT
+    torch.testing.assert_close(conv(x), x + theirs)
+
+
+def test_options_that_are_off_stay_out_of_a_stored_configuration():
+    config = DecoderConfig(vocab=11, width=8, layers=2, heads=2, length=16)
+    assert not {"short_conv", "token_shift"} & set(config.to_json())
+    for mixed in MIXED:
+        on = replace(config, **mixed)
+        assert DecoderConfig(**on.to_json()) == on
+    with pytest.raises(ValueError, match="short_conv is -1"):
+        replace(config, short_conv=-1)

@@ -298,3 +298,21 @@ def test_buckets():
 def test_bad_training_settings_are_refused(name):
     with pytest.raises(ValueError, match=f"{name} is 0"):
         TrainConfig(**({"steps": 1, "batch": 1, "length": 1} | {name: 0}))
+
+
+def test_what_is_watched_stands_in_the_rows_and_changes_nothing(tmp_path):
+    windows = evaluation_windows(TEXT, segments=4, scored=16, longest=16).windows(16)[0]
+
+    def held_out(net):
+        return token_losses(net, windows).mean()
+
+    plain, watched, resumed = model(), model(), model()
+    bare = train(plain, TEXT, CONFIG, seed=3, progress=False)
+    seen = train(watched, TEXT, CONFIG, seed=3, progress=False, watch=held_out)
+    assert same(plain, watched)
+    assert [row["loss"] for row in seen.rows] == [row["loss"] for row in bare.rows]
+    values = [row["watched"] for row in seen.rows]
+    assert values[-1] == pytest.approx(float(held_out(watched))) and values[-1] < values[0]
+    train(resumed, TEXT, replace(CONFIG), seed=3, progress=False, out=tmp_path, watch=held_out)
+    again = train(model(), TEXT, CONFIG, seed=3, progress=False, out=tmp_path, watch=held_out)
+    assert again.resumed_from == CONFIG.steps and again.rows == seen.rows

@@ -10,6 +10,9 @@ rank ``m_1 + ... + m_k``, no matter how large (Kronecker), and only such functio
 ``phi_q(i) . phi_k(j)`` with that many channels, which is what ``fold`` does. A light cone has no such
 polynomial: its rank grows with the matrix.
 
+The root 0 stands apart. A function with ``E^n f = 0`` vanishes from lag n on: a table of near lags. Its
+Hankel rank is n, but the shift is singular on it, so it has no channel action and no fold.
+
 Everything is computed in fp64 and complex128 on single functions: this is for reading, checking and
 recovering kernels, not for attention.
 """

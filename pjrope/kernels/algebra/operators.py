@@ -76,6 +76,8 @@ def difference(values: Tensor, root: complex, power: int = 1) -> Tensor:
 def jets_basis(roots: Sequence[Root], lags: Tensor) -> Tensor:
     """The functions ``C(d, r) z^d``, r below each multiplicity: a basis of all that has these roots.
 
+    At the root 0 they are ``C(d, r) z^{d-r}`` in the limit, 1 at d = r and 0 elsewhere.
+
     Binomials rather than powers of d, as ``E - z`` steps down them exactly; the span is the same.
 
     Args:
@@ -105,6 +107,9 @@ def basis_of(roots: Sequence[Root], lags: Tensor) -> Tensor:
     columns = []
     for root in roots:
         z = torch.tensor(root.value, dtype=torch.complex128, device=d.device)
+        if root.value == 0:
+            columns += [(d == r).to(z.dtype) for r in range(root.multiplicity)]
+            continue
         column = torch.polar(z.abs() ** d, z.angle() * d)
         for r in range(root.multiplicity):
             if r:
