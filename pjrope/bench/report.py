@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..experiments.analysis.report import duration
+from ..experiments.analysis.tables import markdown
 from ..experiments.engine.store import Result
 from .settings import SECTIONS
 
@@ -66,7 +67,7 @@ def _tables(rows: Sequence[Mapping[str, Any]]) -> list[str]:
         here = [r for r in rows if (r["against"], r.get("passes")) == (against, passes)]
         title = f"Against {against}" + (f", {passes}" if passes else "")
         if ran := [row for row in here if not row["skipped"]]:
-            parts.append(f"{title}:\n\n{table([*HEAD, *JUDGED], [_cells(row) for row in ran])}")
+            parts.append(f"{title}:\n\n{markdown([*HEAD, *JUDGED], [_cells(row) for row in ran])}")
         if skipped := [row for row in here if row["skipped"]]:
             parts.append("\n".join([f"{title}, skipped:", "", *_skips(skipped)]))
     return parts
@@ -112,17 +113,6 @@ def amount(row: Mapping[str, Any], side: str) -> str:
         return f"{row[f'{side}tokens_per_second']:,.0f} tokens/s"
     seconds = statistics.median(row[f"{side}seconds"])
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table whose columns are aligned as text too."""
-    widths = [max(len(line[i]) for line in (head, *rows)) for i in range(len(head))]
-    rule = ["-" * width for width in widths]
-    lines = (
-        "| " + " | ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)) + " |"
-        for line in (head, rule, *rows)
-    )
-    return "\n".join(lines)
 
 
 def row_line(row: Mapping[str, Any]) -> str:

@@ -1,13 +1,13 @@
 """Experiments: frozen specs, runs that resume, rows with a run card, comparisons over seeds."""
 
-from pjrope.experiments.analysis.compare import (
+from pjrope.experiments.analysis.statistics import (
     Difference,
     Summary,
     paired_difference,
     summary,
-    table,
     verdict,
 )
+from pjrope.experiments.analysis.tables import table
 from pjrope.experiments.engine.registry import get, names, register
 from pjrope.experiments.engine.run import CellsFailed, run
 from pjrope.experiments.engine.spec import (

@@ -9,7 +9,8 @@ from ..engine.plain_json import ExperimentError
 from ..engine.spec import Experiment, Table
 from ..engine.store import Result
 from .claims import CLAIMS, Verdict, sentence
-from .compare import single_seed, table
+from .statistics import single_seed
+from .tables import table
 
 __all__ = ["card_line", "duration", "report", "table_of", "verdicts"]
 

@@ -1,4 +1,8 @@
-"""Student's t distribution for whole degrees of freedom, without SciPy."""
+"""Student's t distribution for whole degrees of freedom.
+
+Our own, as every command that shows a record needs it and must run where SciPy, which comes with
+`pjrope[book]`, is not installed; a test compares it with `scipy.stats.t`.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from ...engine.plain_json import ExperimentError
 from ...engine.store import Result
-from ..compare import Summary, paired_difference, summary
+from ..statistics import Summary, paired_difference, summary
 from ..student import t_quantile
 from .paper_claim import Scale
 from .verdict import Evidence, Excluded, Finding, Outcome, Verdict, seeds_of

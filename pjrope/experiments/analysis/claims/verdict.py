@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from ...engine.plain_json import ExperimentError
-from ..compare import Summary
+from ..statistics import Summary, Word, shown
 from ..student import t_cdf, t_quantile
 from .paper_claim import UNKNOWN, PaperClaim, Scale
 
@@ -22,17 +22,6 @@ Outcome = Literal[
     "not tested",
 ]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
-Word = Literal[
-    "better",
-    "worse",
-    "equal",
-    "better, but by less than the smallest effect",
-    "worse, but by less than the smallest effect",
-    "unresolved",
-    "one seed",
-    "not finite",
-    "",
-]
 
 
 @dataclass(frozen=True)
@@ -58,30 +47,11 @@ class Finding:
     form: str = "fixed"
 
     @property
-    def word(self) -> Word:
-        """What a difference shows.
-
-        "better" and "worse" need a whole interval beyond 0 and a mean of at least the smallest
-        effect; "equal" an interval within it. An interval that leaves out 0 is never "unresolved".
-        A plain value has no word.
-        """
-        s = self.summary
+    def word(self) -> Word | Literal[""]:
+        """What a difference shows, by `pjrope.experiments.analysis.statistics.shown`."""
         if self.smallest is None:
             return ""
-        if s.mean is None:
-            return "not finite"
-        if s.low is None or s.high is None:
-            return "one seed"
-        if -self.smallest < s.low and s.high < self.smallest:
-            return "equal"
-        if s.low <= 0 <= s.high:
-            return "unresolved"
-        good = (s.mean < 0) == (self.better == "lower")
-        if abs(s.mean) >= self.smallest:
-            return "better" if good else "worse"
-        if good:
-            return "better, but by less than the smallest effect"
-        return "worse, but by less than the smallest effect"
+        return shown(self.summary, self.smallest, self.better)
 
     @property
     def p(self) -> float:

@@ -29,6 +29,14 @@ def test_t_quantiles_are_the_tabulated_ones(df, quantile):
     assert t_quantile(0.025, df) == pytest.approx(-quantile, rel=1e-9)
 
 
+def test_the_distribution_is_that_of_scipy():
+    t = pytest.importorskip("scipy.stats").t
+    for df in (1, 2, 4, 9, 15, 199):
+        for p in (0.6, 0.95, 0.975, 0.999):
+            assert t_quantile(p, df) == pytest.approx(t.ppf(p, df), rel=1e-9)
+            assert t_cdf(p, df) == pytest.approx(t.cdf(p, df), rel=1e-12)
+
+
 def test_the_t_distribution_nears_the_normal_one():
     normal = 0.5 * (1 + math.erf(1.3 / math.sqrt(2)))
     assert t_cdf(1.3, 100_000) == pytest.approx(normal, abs=2e-6)
@@ -101,7 +109,7 @@ def test_pairing_refuses_several_rows_a_seed_and_no_shared_seed():
         (-0.05, -0.01, "better"),
         (0.01, 0.05, "worse"),
         (-0.05, 0.01, "no difference resolved"),
-        (0.002, 0.014, "no difference resolved"),  # not zero, yet below the smallest effect
+        (0.002, 0.014, "worse by less than the smallest effect"),  # not zero, so resolved
         (-0.004, 0.006, "equal within the smallest effect"),
         (0.002, 0.006, "equal within the smallest effect"),
     ],
@@ -109,8 +117,9 @@ def test_pairing_refuses_several_rows_a_seed_and_no_shared_seed():
 def test_verdicts_follow_the_interval_and_the_smallest_effect(low, high, words):
     s = Summary((low + high) / 2, low, high, 5)
     assert verdict(s, 0.01) == words
-    swapped = {"better": "worse", "worse": "better"}
-    assert verdict(s, 0.01, better="higher") == swapped.get(words, words)
+    swapped = {"better": "worse", "worse": "better", "worse by": "better by"}
+    word = next((w for w in ("worse by", "better", "worse") if words.startswith(w)), "")
+    assert verdict(s, 0.01, better="higher") == swapped.get(word, word) + words.removeprefix(word)
 
 
 def test_no_verdict_without_an_interval():

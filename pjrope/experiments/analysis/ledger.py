@@ -1,0 +1,167 @@
+"""One row for each claim of both papers: what its records say together, as Markdown or as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ... import record
+from ..engine import registry
+from ..engine.store import load
+from .claims import CLAIMS, OUTCOMES, PaperClaim, Verdict, combine
+from .tables import markdown
+
+__all__ = ["Row", "as_json", "as_markdown", "counts", "rows", "short"]
+
+PRESETS = ("paper", "book")  # a smoke record shows that code runs, and judges nothing
+HEAD = (
+    "claim",
+    "the paper's figure",
+    "verdict",
+    "because",
+    "rests on",
+    "scale gap",
+    "rule",
+    "chapter, command",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A claim, its verdict, and the verdicts that this was made of.
+
+    Args:
+        claim: of a paper.
+        verdict: what its experiments say together.
+        parts: experiment (its preset where that is not "book") → its verdict.
+        silent: recorded experiments that name the claim and have no rule for it.
+    """
+
+    claim: PaperClaim
+    verdict: Verdict
+    parts: Mapping[str, Verdict]
+    silent: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        names = [name.partition(" ")[0] for name in (*self.parts, *self.silent)]
+        return f"pjrope show {' '.join(dict.fromkeys(names))}" if names else ""
+
+
+def rows(claims: Iterable[str] | None = None) -> list[Row]:
+    """Return a row for each claim, in the order of the papers.
+
+    Args:
+        claims: ids; default, all.
+
+    Raises:
+        ExperimentError: for an unknown id, or a record that fails its check.
+    """
+    wanted = list(CLAIMS) if claims is None else [_known(id) for id in claims]
+    heard: dict[str, dict[str, Verdict]] = {id: {} for id in wanted}
+    silent: dict[str, list[str]] = {id: [] for id in wanted}
+    for name, preset in record.recorded():
+        if preset not in PRESETS or name not in registry.names():
+            continue
+        experiment = registry.get(name)
+        rules = {id: rule for id, rule in experiment.verdicts.items() if id in heard}
+        label = name if preset == "book" else f"{name} ({preset})"
+        result = load(name, preset) if rules else None
+        for id in set(experiment.claims) & set(wanted):
+            if id in rules:
+                heard[id][label] = rules[id](result)
+            else:
+                silent[id].append(label)
+    return [_row(CLAIMS[id], heard[id], tuple(silent[id])) for id in wanted]
+
+
+def _known(id: str) -> str:
+    from .claims import claim
+
+    return claim(id).id
+
+
+def _row(claim: PaperClaim, parts: Mapping[str, Verdict], silent: tuple[str, ...]) -> Row:
+    if silent and not parts:
+        reason = f"{', '.join(silent)} has rows, and no rule that judges them yet"
+        return Row(claim, Verdict(claim.id, "not tested", reason), parts, silent)
+    return Row(claim, combine(claim, parts), parts, silent)
+
+
+def counts(found: Sequence[Row]) -> str:
+    """Return one line: how many claims have which outcome."""
+    by = Counter(row.verdict.outcome for row in found)
+    return f"{len(found)} claims: " + ", ".join(f"{by[o]} {o}" for o in OUTCOMES if by[o]) + "."
+
+
+def as_markdown(found: Sequence[Row]) -> str:
+    """Return the whole ledger: counts, then a table with one row for each claim."""
+    lines = [
+        (
+            f"**{row.claim.id}** {row.claim.statement}",
+            f"{row.claim.published} — {row.claim.paper}, {row.claim.where}",
+            f"**{row.verdict.outcome}**",
+            _capital(row.verdict.because),
+            row.verdict.evidence.text() or "–",
+            _scale(row) or "–",
+            f"{row.claim.rule} (Written {row.claim.written} the record.)",
+            f"{row.claim.chapter}" + (f"; `{row.command}`" if row.command else ""),
+        )
+        for row in found
+    ]
+    return f"{counts(found)}\n\n{markdown(HEAD, lines, pad=False)}"
+
+
+def short(found: Sequence[Row]) -> str:
+    """Return the ledger in a few words: claim, outcome and why."""
+    lines = [
+        (row.claim.id, row.claim.statement, row.verdict.outcome, _capital(row.verdict.because))
+        for row in found
+    ]
+    table = markdown(("claim", "what the paper says", "verdict", "because"), lines, pad=False)
+    return f"{counts(found)}\n\n{table}"
+
+
+def as_json(found: Sequence[Row]) -> list[dict[str, Any]]:
+    """Return the ledger as plain data; every interval is in it."""
+    return [
+        {
+            "claim": {**asdict(row.claim), "paper": row.claim.paper},
+            **_verdict(row.verdict),
+            "scale_gap": row.verdict.evidence.scale.beside(row.claim.scale),
+            "experiments": {name: _verdict(v) for name, v in row.parts.items()},
+            "without_rule": list(row.silent),
+            "command": row.command,
+        }
+        for row in found
+    ]
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    evidence = verdict.evidence
+    findings = [
+        {**asdict(f), **asdict(f.summary), "word": f.word, "text": f.text()}
+        for f in evidence.findings
+    ]
+    for finding in findings:
+        del finding["summary"]
+    return {
+        "outcome": verdict.outcome,
+        "because": verdict.because,
+        "findings": findings,
+        "scale": asdict(evidence.scale),
+        "seeds": evidence.seeds,
+        "excluded": [asdict(e) for e in evidence.excluded],
+    }
+
+
+def _scale(row: Row) -> str:
+    gap = row.verdict.evidence.scale.beside(row.claim.scale)
+    seeds = row.verdict.evidence.seeds
+    return "; ".join([*([gap] if gap else []), *([f"{seeds} seeds"] if seeds > 1 else [])])
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:] + "."
