@@ -11,6 +11,7 @@ import pjrope
 
 ROOT = Path(pjrope.__file__).parent
 ORDER = [
+    "extras",
     "conventions",
     "positions",
     "kernels",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pjrope.data.checks import body_of
-from pjrope.data.home import data_home
+from pjrope.data.home import data_home, folder
 from pjrope.data.manifest import DataError, FileEntry, manifest
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -99,7 +99,7 @@ def _prepare(
         print(f"{name} is made on the spot from nothing but Python: there is nothing to download")
         return
     missing = prepare(name, splits=splits, mirror=mirror, home=home)
-    root = Path(home) if home is not None else data_home()
+    root = folder(home, "--out") if home is not None else data_home()
     for entry in files_of(name, splits):
         if entry not in missing:
             _print_file(name, entry, root / entry.mirror_path)
@@ -126,7 +126,7 @@ def _print_file(name: str, entry: FileEntry, path: Path) -> None:
 def _print_list(home: str | None) -> None:
     from pjrope.data.corpora import STAND_INS, is_prepared
 
-    print(f"data home: {home or data_home()}")
+    print(f"data home: {folder(home, '--out') if home else data_home()}")
     for name, entry in manifest().items():
         state = "ready" if is_prepared(name, home=home) else f"absent, `pjrope data {name}`"
         splits = [file.split for file in entry.files if file.split]

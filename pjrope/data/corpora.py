@@ -11,7 +11,7 @@ from pathlib import Path
 from pjrope.data.checks import body_of, problem
 from pjrope.data.corpus import SPLITS, Corpus, byte_corpus, hf_rows
 from pjrope.data.download import fetch_all
-from pjrope.data.home import data_home
+from pjrope.data.home import data_home, folder
 from pjrope.data.manifest import CorpusEntry, DataError, FileEntry, manifest
 from pjrope.data.stand_ins import STAND_INS
 
@@ -170,7 +170,7 @@ def files_of(name: str, splits: Sequence[str] | None = None) -> tuple[FileEntry,
 
 
 def _root(home: str | Path | None) -> Path:
-    return Path(home) if home is not None else data_home()
+    return folder(home, "the data home") if home is not None else data_home()
 
 
 def _entry(name: str) -> CorpusEntry:

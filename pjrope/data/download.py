@@ -10,12 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from filelock import FileLock
+
 from pjrope.data.archive import take_members
 from pjrope.data.checks import note, problem
+from pjrope.data.home import folder
 from pjrope.data.manifest import DataError, FileEntry
 from pjrope.data.transfer import grow
 
 MIRROR_VARIABLE = "PJROPE_DATA_MIRROR"
+_NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 def fetch(
@@ -46,7 +50,8 @@ def fetch_all(
 
     A good copy already there is kept and nothing is fetched. A file grows beside its target as
     `NAME.part` and takes its name only once it is verified, so a bad source never costs a good
-    copy. A broken download goes on where it stopped at the next call. Archives are opened once
+    copy. A broken download goes on where it stopped at the next call; a second process that wants
+    the same file waits for the first. Archives are opened once
     for all the files that come from them, and stay in the data home.
 
     Args:
@@ -61,10 +66,6 @@ def fetch_all(
 
     Raises:
         DataError: for 403, 404, no network, a short, long or altered file, a full disk.
-
-    Limits:
-        Two processes that download the same file from a URL at once disturb each other's `.part`
-        file; the hash check notices and the call fails.
     """
     home = Path(home)
     missing: dict[FileEntry, str] = {}
@@ -130,8 +131,9 @@ def _can_be_checked(entry: FileEntry) -> bool:
 
 
 def _mirror_file(entry: FileEntry, mirror: str | Path | None) -> Path | None:
-    folder = mirror or os.environ.get(MIRROR_VARIABLE)
-    return Path(folder).expanduser() / entry.mirror_path if folder else None
+    chosen = mirror or os.environ.get(MIRROR_VARIABLE)
+    source = "--mirror" if mirror else f"${MIRROR_VARIABLE}"
+    return folder(chosen, source) / entry.mirror_path if chosen else None
 
 
 def _unpack(archive: Path, wanted: dict[str, FileEntry], home: Path) -> None:
@@ -165,11 +167,13 @@ def _download(entry: FileEntry, destination: Path, progress: bool) -> str | None
     failures = []
     for url in entry.urls:
         try:
-            _download_url(entry, url, part, progress)
+            with _alone(part):
+                if not destination.is_file() or problem(entry, destination):
+                    _download_url(entry, url, part, progress)
+                    os.replace(part, destination)
         except DataError as error:
             failures.append(str(error))
         else:
-            os.replace(part, destination)
             return None
     told = "; ".join(failures) or "no URL is known"
     return (
@@ -189,6 +193,24 @@ def _download_url(entry: FileEntry, url: str, part: Path, progress: bool) -> Non
     if wrong:
         part.unlink()
         raise DataError(f"{url} refused, {wrong}")
+
+
+@contextmanager
+def _alone(part: Path) -> Iterator[None]:
+    """Let one process at a time write a `.part` file."""
+    lock = FileLock(f"{part}.lock")
+    try:
+        lock.acquire()
+    except (NotImplementedError, OSError) as error:
+        # Some network folders know no locks. Two writers at once are then told by the hash check.
+        if isinstance(error, OSError) and error.errno not in _NO_LOCKS:
+            raise
+    try:
+        yield
+    finally:
+        lock.release()
+        # Whoever still waits for the removed file may start beside a third: the hash check tells.
+        Path(lock.lock_file).unlink(missing_ok=True)
 
 
 @contextmanager

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 import tomllib
 from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from pjrope.data.manifest import DataError
+
+HOME_VARIABLE = "PJROPE_DATA"
 
 
 def data_home() -> Path:
@@ -16,14 +21,44 @@ def data_home() -> Path:
 
     Returns:
         An absolute path, laid out like a mirror folder (`tiny_shakespeare/input.txt`).
+
+    Raises:
+        DataError: when the folder cannot be told: `~name` of nobody, or no home folder at all.
     """
-    chosen = os.environ.get("PJROPE_DATA")
+    chosen = os.environ.get(HOME_VARIABLE)
     if chosen:
-        return Path(chosen).expanduser().absolute()
+        return folder(chosen, f"${HOME_VARIABLE}")
     root = Path(__file__).resolve().parents[2]
     if is_checkout(root):
         return root / "data"
-    return user_cache() / "pjrope" / "data"
+    try:
+        cache = user_cache_path("pjrope", appauthor=False)
+    except RuntimeError:
+        cache = Path("~")
+    # Older versions of platformdirs return "~/.cache" as it stands for a user without a home.
+    if cache.parts[0] == "~":
+        raise DataError(
+            f"this user has no home folder to keep corpora in; set ${HOME_VARIABLE} to a folder"
+        )
+    return cache / "data"
+
+
+def folder(text: str | Path, source: str) -> Path:
+    """Turn what a user wrote into an absolute path; `~` stands for the home folder.
+
+    Args:
+        text: the path as written.
+        source: what it was given as, for the message: "--out" or a variable.
+
+    Raises:
+        DataError: for a home folder that does not exist, such as that of an unknown user.
+    """
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        raise DataError(
+            f"{source} is {str(text)!r}, and that home folder is unknown; write the whole path"
+        ) from None
 
 
 def is_checkout(root: Path) -> bool:
@@ -33,14 +68,3 @@ def is_checkout(root: Path) -> bool:
             return bool(tomllib.load(file).get("project", {}).get("name") == "pjrope")
     except (OSError, tomllib.TOMLDecodeError):
         return False
-
-
-def user_cache(platform: str = sys.platform) -> Path:
-    """Return the platform's folder for per-user caches."""
-    if platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    if platform == "darwin":
-        return Path.home() / "Library" / "Caches"
-    # The XDG rules say that a relative value is to be ignored.
-    xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return xdg if xdg.is_absolute() else Path.home() / ".cache"

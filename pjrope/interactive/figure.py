@@ -16,12 +16,16 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import ipywidgets as widgets
-
+from ..extras import need
 from ..plotting import DASHES, DPI, PALETTE, WIDE, draw_curves, use_style
 from . import plane as panels
+
+if TYPE_CHECKING:
+    import ipywidgets as widgets
+else:
+    widgets = need("ipywidgets", "book")
 
 Curves = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 

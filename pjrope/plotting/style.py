@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
+from ..extras import need
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -70,10 +72,7 @@ def use_style(size: tuple[float, float] = WIDE) -> Iterator[None]:
     Limits: a notebook shows its figures at the end of a cell, after the block; call ``plt.show()``
     inside it to have the resolution hold as well.
     """
-    import matplotlib
-
-    # Matplotlib types the names of settings one by one, a dict of str cannot meet that.
-    with matplotlib.rc_context(style(size)):  # type: ignore[arg-type]
+    with need("matplotlib", "book").rc_context(style(size)):
         yield
 
 

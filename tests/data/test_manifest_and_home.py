@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
-from pjrope.data import DataError, data_home, home
+from pjrope.cli import main
+from pjrope.data import DataError, data_home, home, load, load_or_stand_in
 from pjrope.data.manifest import is_safe_relative, manifest, parse_manifest
 
 FILE: dict[str, Any] = {
@@ -96,12 +98,78 @@ def test_safe_paths(path: str) -> None:
 def test_data_home_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PJROPE_DATA", str(tmp_path / "mine"))
     assert data_home() == tmp_path / "mine"
+    monkeypatch.setenv("PJROPE_DATA", "~/mine")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert data_home() == tmp_path / "mine"
     monkeypatch.setenv("PJROPE_DATA", "")
     monkeypatch.setattr(home, "is_checkout", lambda root: (root / "pjrope" / "data").is_dir())
     assert data_home() == Path(home.__file__).resolve().parents[2] / "data"
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package as a wheel installs it, outside a checkout."""
     monkeypatch.setattr(home, "is_checkout", lambda root: False)
-    monkeypatch.setattr(home, "user_cache", lambda: tmp_path)
-    assert data_home() == tmp_path / "pjrope" / "data"
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.skipif(sys.platform != "linux", reason="the folders of Linux")
+def test_without_a_checkout_it_is_the_users_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert data_home() == tmp_path / "xdg" / "pjrope" / "data"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert data_home() == tmp_path / ".cache" / "pjrope" / "data"
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.skipif(sys.platform != "linux", reason="the user table of Linux")
+def test_a_user_without_a_home_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import pwd
+
+    def nobody(number: int) -> object:
+        raise KeyError(number)
+
+    monkeypatch.setattr(pwd, "getpwuid", nobody)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    for function in (data_home, lambda: load_or_stand_in("tiny_shakespeare")):
+        with pytest.raises(DataError, match=r"set \$PJROPE_DATA to a folder"):
+            function()
+    assert main(["data", "--list"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert load("toy_language").stand_in
+
+
+@pytest.mark.parametrize(
+    ("variable", "argv"),
+    [
+        ("PJROPE_DATA", ["--list"]),
+        ("PJROPE_DATA", ["tiny_shakespeare"]),
+        ("PJROPE_DATA_MIRROR", ["tiny_shakespeare"]),
+        ("", ["tiny_shakespeare", "--mirror", "~nouser/x"]),
+        ("", ["--list", "--out", "~nouser/x"]),
+    ],
+)
+def test_the_home_of_an_unknown_user_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    variable: str,
+    argv: list[str],
+) -> None:
+    if variable != "PJROPE_DATA" and "--out" not in argv:
+        argv = [*argv, "--out", str(tmp_path)]
+    if variable:
+        monkeypatch.setenv(variable, "~nouser/x")
+    assert main(["data", *argv]) == 2
+    err = capsys.readouterr().err
+    assert "'~nouser/x'" in err and "write the whole path" in err and err.count("\n") == 1
+    assert (f"${variable}" if variable else "--") in err
 
 
 def test_only_the_projects_own_pyproject_makes_a_checkout(tmp_path: Path) -> None:
@@ -110,14 +178,3 @@ def test_only_the_projects_own_pyproject_makes_a_checkout(tmp_path: Path) -> Non
     assert not home.is_checkout(tmp_path)
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "pjrope"\n')
     assert home.is_checkout(tmp_path)
-
-
-def test_user_cache_follows_the_platform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    monkeypatch.delenv("LOCALAPPDATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert home.user_cache("linux") == tmp_path / "xdg"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
-    assert home.user_cache("linux") == tmp_path / ".cache"
-    assert home.user_cache("darwin") == tmp_path / "Library" / "Caches"
-    assert home.user_cache("win32") == tmp_path / "AppData" / "Local"
