@@ -10,11 +10,11 @@ import torch
 from pjrope.experiments import get, run
 from pjrope.experiments.sequences.order_toy import bag_ceiling, needle_batch, order_batch
 from pjrope.experiments.text.byte_lm import LONG_TRAININGS, TRAININGS, make_model
-from pjrope.experiments.text.byte_methods import make_kernel
 from pjrope.experiments.text.extrapolation import TRAININGS as EXTRAPOLATION
 from pjrope.experiments.text.extrapolation import extrapolation_claims
 from pjrope.experiments.text.lightcone import METHODS as LIGHTCONE
 from pjrope.experiments.text.lightcone_claims import lightcone_claims
+from pjrope.experiments.text.methods import make_kernel
 from pjrope.kernels import Affine, ALiBi, LightCone, NoPE, PJBias, PJRotary, RoPE
 from pjrope.kernels.alibi import alibi_slopes
 from pjrope.positions import NTK

@@ -24,6 +24,8 @@ _PLACES = {
     "jet_lm": "pjrope.experiments.sequences.jet_lm:EXPERIMENT",
     "kernel_probes": "pjrope.experiments.functions.jordan_probes:KERNELS",
     "lightcone_stability": "pjrope.experiments.codes.lightcone_stability:EXPERIMENT",
+    "near_lags": "pjrope.experiments.text.near_lags:NEAR_LAGS",
+    "near_lags/rivals": "pjrope.experiments.text.near_lags:RIVAL_GRID",
     "needle_retrieval": "pjrope.experiments.sequences.needle_retrieval:EXPERIMENT",
     "ntk_flow": "pjrope.experiments.functions.ntk_flow:EXPERIMENT",
     "order_toy": "pjrope.experiments.sequences.order_toy:EXPERIMENT",

@@ -16,7 +16,7 @@ from ...data.batches import EvaluationWindows
 from ...models import Decoder, DecoderConfig
 from ...training import TrainConfig, evaluate, train
 from ..engine.spec import Cell, CellContext, CellResult, Experiment, Preset, Table
-from .byte_methods import learned_slopes, make_kernel
+from .methods import learned_slopes, make_kernel, mixers
 
 # Methods that share a training: the first is trained, the others only read its weights anew.
 TRAININGS: tuple[tuple[str, ...], ...] = (
@@ -44,6 +44,7 @@ def make_model(method: str, settings: Mapping[str, Any], vocab: int, seed: int) 
         tied=False,
         bias=True,
         kernel=kernel.spec,
+        **mixers(method),
     )
     return Decoder(config, seed=seed)
 

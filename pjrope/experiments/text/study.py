@@ -1,0 +1,233 @@
+"""Byte models trained until their curve is flat: what the grids on language share.
+
+A cell trains one method at one learning rate on one corpus, keeps its curve, and scores the same
+segments at every length. Two counted lines, unigram and bigram, are scored on the same bytes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ...data import Corpus, evaluation_windows, load_or_stand_in
+from ...data.batches import EvaluationWindows
+from ...kernels import PositionKernel
+from ...models import Decoder
+from ...training import TrainConfig, evaluate, token_losses, train
+from ..engine.spec import Cell, CellContext, CellResult, Preset, Table
+from .byte_lm import card_of, make_model
+from .lines import bigram_losses, unigram_losses
+from .methods import learned_slopes
+
+LINES = ("unigram", "bigram")
+# What each method learns with; the grid byte_lm/rates asks whether another rate serves it better.
+RATE = 1e-2
+RATES: Mapping[str, float] = {}
+SHOWN_LAGS = (*range(16), 20, 24, 32, 48, 64, 96, 127)
+
+
+def book_settings(corpus: str, split: str) -> dict[str, Any]:
+    """The byte model of the protocol, 4,000 steps at L = 128, read to 64 L on a split."""
+    return {
+        "corpus": corpus,
+        "split": split,
+        "width": 96,
+        "layers": 2,
+        "heads": 4,
+        "length": 128,
+        "lengths": [128, 512, 2048, 8192],
+        "segments": 24,
+        "scored": 512,
+        "watched": 64,
+        "training": {
+            "steps": 4000,
+            "batch": 16,
+            "warmup": 100,
+            "final_lr": 0.0,
+            "clip": 1.0,
+            "log_every": 200,
+        },
+    }
+
+
+SMOKE_SETTINGS: Mapping[str, Any] = {
+    "corpus": "toy_language",
+    "split": "validation",
+    "width": 32,
+    "layers": 1,
+    "heads": 2,
+    "length": 64,
+    "lengths": [64, 256],
+    "segments": 8,
+    "scored": 64,
+    "watched": 8,
+    "training": {
+        "steps": 40,
+        "batch": 8,
+        "warmup": 5,
+        "final_lr": 0.0,
+        "clip": 1.0,
+        "log_every": 20,
+    },
+}
+
+
+def corpus_of(preset: Preset) -> Corpus:
+    return load_or_stand_in(preset.settings["corpus"])
+
+
+def corpus_card(preset: Preset) -> list[dict[str, Any]]:
+    return card_of(corpus_of(preset))
+
+
+def cells(methods: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
+    """Seed by seed, the counted lines first; each method at its own rate."""
+    found = []
+    for seed in seeds:
+        found.append(Cell({"method": list(LINES), "seed": seed}))
+        found += [Cell({"method": m, "rate": RATES.get(m, RATE), "seed": seed}) for m in methods]
+    return found
+
+
+def run_cell(cell: Cell, context: CellContext) -> CellResult:
+    """Rows of kind "loss" by length, "training" (the curve), and "bias" where one is learned."""
+    settings = context.settings
+    corpus = corpus_of(context.preset)
+    windows = scored_windows(corpus, settings)
+    if cell.key["method"] == LINES:
+        return CellResult(_lines(corpus, windows, settings, cell.seed), data=card_of(corpus))
+    method = cell.key["method"]
+    model = make_model(method, settings, corpus.vocab_size, cell.seed).to(context.device)
+    training = fit(model, corpus, cell, context)
+    found = [loss_row(row) for row in evaluate(model, windows, lengths=settings["lengths"])]
+    constant = {"method": method, "seed": cell.seed, "rate": cell.key["rate"]}
+    kinds = {"loss": found, "training": [training], "bias": bias_rows(model, settings["length"])}
+    rows = [constant | {"kind": kind} | row for kind, of in kinds.items() for row in of]
+    return CellResult(rows, data=card_of(corpus))
+
+
+def scored_windows(corpus: Corpus, settings: Mapping[str, Any]) -> EvaluationWindows:
+    """The segments that are scored at every length."""
+    return evaluation_windows(
+        corpus.split(settings["split"]),
+        segments=settings["segments"],
+        scored=settings["scored"],
+        longest=max(settings["lengths"]),
+    )
+
+
+def fit(model: Decoder, corpus: Corpus, cell: Cell, context: CellContext) -> dict[str, Any]:
+    """Train a model; its curve on training text and on held-out text, step by step."""
+    settings = context.settings
+    held_out = evaluation_windows(
+        corpus.validation,
+        segments=settings["watched"],
+        scored=settings["length"] // 2,
+        longest=settings["length"],
+    ).windows(settings["length"])[0]
+    config = TrainConfig(length=settings["length"], lr=cell.key["rate"], **settings["training"])
+    rows = train(
+        model,
+        corpus.train,
+        config,
+        seed=cell.seed,
+        out=context.workdir,
+        progress=context.progress,
+        watch=lambda net: float(token_losses(net, held_out).double().mean()),
+    ).rows
+    return {
+        "steps": [row["step"] for row in rows],
+        "train_losses": [_short(row["loss"]) for row in rows],
+        "held_out_losses": [_short(row["watched"]) for row in rows],
+        "held_out": _short(rows[-1]["watched"]),
+        "tokens": config.steps * config.batch * config.length,
+        "train_tokens": len(corpus.train),
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
+
+
+def loss_row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of :func:`~pjrope.training.evaluate`, with the standard error over its segments."""
+    return {
+        "length": row["length"],
+        "loss": row["loss"],
+        "segment_error": _error(row["segments"]),
+        "segments": [_short(x) for x in row["segments"]],
+        "positions": [b["to"] for b in row["buckets"]],
+        "by_position": [_short(b["loss"]) for b in row["buckets"]],
+    }
+
+
+def _error(values: Sequence[float]) -> float:
+    spread = float(torch.tensor(values, dtype=torch.float64).std())
+    return _short(spread / math.sqrt(len(values)))
+
+
+def _lines(
+    corpus: Corpus, windows: EvaluationWindows, settings: Mapping[str, Any], seed: int
+) -> list[dict[str, Any]]:
+    """Counted lines know one length; they are scored once and told at each."""
+    at, vocab = windows.positions(max(settings["lengths"])), corpus.vocab_size
+    rows = []
+    for method, count in zip(LINES, (unigram_losses, bigram_losses), strict=True):
+        losses: Tensor = count(corpus.train, windows.tokens, at, vocab)
+        segments = losses.view(settings["segments"], -1).mean(1).tolist()
+        row = {
+            "method": method,
+            "seed": seed,
+            "kind": "loss",
+            "loss": float(losses.mean()),
+            "segment_error": _error(segments),
+            "segments": [_short(x) for x in segments],
+        }
+        rows += [row | {"length": n} for n in settings["lengths"]]
+    return rows
+
+
+@torch.no_grad()
+def bias_rows(model: Decoder, length: int) -> list[dict[str, Any]]:
+    """The learned bias of each layer and head at some lags; nothing where none learns."""
+    lags = [d for d in SHOWN_LAGS if d < length]
+    rows = []
+    for layer, block in enumerate(model.blocks):
+        kernel: PositionKernel = block.attention.kernel
+        if not kernel.biases or not any(True for _ in kernel.parameters()):
+            continue
+        bias = kernel.lag_bias(torch.tensor(lags, device=next(kernel.parameters()).device))
+        for head, values in enumerate(bias.tolist()):
+            found = {"layer": layer, "head": head, "lags": lags}
+            rows.append(found | {"bias": [_short(x) for x in values]})
+    slopes = learned_slopes(block.attention.kernel for block in model.blocks)
+    if slopes:
+        rows = [row | {"slope": _short(slopes[row["layer"]][row["head"]])} for row in rows]
+    return rows
+
+
+def _short(x: float) -> float:
+    return float(f"{x:.5g}")
+
+
+TABLES = (
+    Table(
+        "Loss at the end of the context, nats per byte",
+        value="loss",
+        columns="length",
+        where={"kind": "loss"},
+        smallest_effect=0.01,
+    ),
+    Table(
+        "Standard error over the scored segments, nats per byte",
+        value="segment_error",
+        columns="length",
+        where={"kind": "loss"},
+    ),
+    Table(
+        "Loss on held-out text at the end of training, windows of L",
+        value="held_out",
+        where={"kind": "training"},
+    ),
+)
