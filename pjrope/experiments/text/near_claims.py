@@ -10,7 +10,7 @@ from ..analysis.claims import Finding, gap, holm
 from ..engine.store import Result, select
 
 NEAR = ("alibi_t5", "alibi_table8")
-NEEDED = ("alibi", "rope_alibi", "alibi_lc", *NEAR)
+NEEDED = ("alibi", "rope_alibi", *NEAR)
 FLAT = 0.03  # nats per byte: a rise that no reader of the loss curve would call one
 
 
@@ -22,11 +22,10 @@ def near_lag_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
     it is at least twice its standard error over the scored segments. For T5's buckets and for the table:
 
     - *helps*: better than ALiBi at L and at the longest context;
-    - *is not matched by the light cone*: better than ALiBi with a light cone at both;
     - *reaches RoPE near*: better than RoPE with ALiBi at L, or equal within 0.01;
     - *stays flat*: the change from L to the longest context lies below 0.03 with its whole interval.
 
-    A near-lag bias is recommended for language if all four hold for one of the two; they are confirmed
+    A near-lag bias is recommended for language if all three hold for one of the two; they are confirmed
     or not by ``near_lags/confirm``, on fresh seeds and two corpora.
 
     Args:
@@ -47,13 +46,16 @@ def near_lag_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
     ends = (lengths[0], lengths[-1])
     said, holds = [], []
     for method in NEAR:
-        found = [_line(rows, method, what, ends) for what in ("alibi", "alibi_lc")]
-        found += [_reach(rows, method, ends[0]), _flat(rows, method, ends)]
+        found = [
+            _line(rows, method, "alibi", ends),
+            _reach(rows, method, ends[0]),
+            _flat(rows, method, ends),
+        ]
         said += [text for text, _ in found]
         holds.append(all(held for _, held in found))
     named = " and ".join(m for m, held in zip(NEAR, holds, strict=True) if held)
     verdict = (
-        f"all four lines hold for {named}" if named else "no near-lag bias holds all four lines"
+        f"all three lines hold for {named}" if named else "no near-lag bias holds all three lines"
     )
     return [*said, f"Near-lag biases on {len(seeds)} seeds: {verdict}."]
 

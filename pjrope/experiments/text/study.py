@@ -31,7 +31,7 @@ SHOWN_LAGS = (*range(16), 20, 24, 32, 48, 64, 96, 127)
 
 
 def book_settings(corpus: str, split: str) -> dict[str, Any]:
-    """The byte model of the protocol, 4,000 steps at L = 128, read to 64 L on a split."""
+    """The byte model of the protocol, 2,000 steps at L = 128, read to 64 L on a split."""
     return {
         "corpus": corpus,
         "split": split,
@@ -44,12 +44,12 @@ def book_settings(corpus: str, split: str) -> dict[str, Any]:
         "scored": 512,
         "watched": 64,
         "training": {
-            "steps": 4000,
+            "steps": 2000,
             "batch": 16,
             "warmup": 100,
             "final_lr": 0.0,
             "clip": 1.0,
-            "log_every": 200,
+            "log_every": 100,
         },
     }
 
