@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pjrope.data.corpora import corpus_names, is_prepared, load, load_or_stand_in, prepare
     from pjrope.data.corpus import Corpus
     from pjrope.data.download import fetch, fetch_all
+    from pjrope.data.facts import facts_about, model_facts, rotary_config
     from pjrope.data.home import data_home
     from pjrope.data.manifest import CorpusEntry, DataError, FileEntry
     from pjrope.data.synthetic import toy_ideal_nats, toy_language
@@ -24,6 +25,7 @@ _HOMES = {
     "synthetic": ("toy_ideal_nats", "toy_language"),
     "manifest": ("CorpusEntry", "DataError", "FileEntry"),
     "download": ("fetch", "fetch_all"),
+    "facts": ("facts_about", "model_facts", "rotary_config"),
     "home": ("data_home",),
 }
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names}
@@ -37,12 +39,15 @@ __all__ = [
     "corpus_names",
     "data_home",
     "evaluation_windows",
+    "facts_about",
     "fetch",
     "fetch_all",
     "is_prepared",
     "load",
     "load_or_stand_in",
+    "model_facts",
     "prepare",
+    "rotary_config",
     "sample_windows",
     "toy_ideal_nats",
     "toy_language",

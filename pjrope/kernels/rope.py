@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -9,7 +11,8 @@ from torch import Tensor, nn
 
 from ..conventions import LAYOUTS, phase_dtype, wide
 from ..positions import coordinates
-from ..positions.frequencies import Extension, extension_from_spec, geometric
+from ..positions.extensions import Extension, extension_from_spec
+from ..positions.frequencies import geometric
 from ._values import check_length, constant, positions_of, with_trained_omega
 from .base import Claims, PositionKernel
 from .characteristic import Root, merge_roots, turning_roots
@@ -48,7 +51,8 @@ class RoPE(PositionKernel):
         layout: "interleaved" pairs channels (2k, 2k+1); "half" pairs (k, k + D/2), as Hugging
             Face models do.
         rotary_dim: rotate only the first so many channels, default all.
-        extension: :class:`NTK`, :class:`PI` or :class:`YaRN`, to run past the training length.
+        extension: :class:`NTK`, :class:`PI`, :class:`YaRN`, :class:`~pjrope.positions.Llama3` or
+            :class:`~pjrope.positions.LongRoPE`, to run past the training length.
         coordinate: "linear", or "lightcone", which turns by ``omega L asinh(p/L)``.
         length: L, tokens, of the light-cone coordinate.
 
@@ -79,10 +83,14 @@ class RoPE(PositionKernel):
         length: float | None = None,
     ) -> None:
         rotary_dim = head_dim if rotary_dim is None else rotary_dim
-        if head_dim < 2 or head_dim % 2:
-            raise ValueError(f"head_dim is {head_dim}, RoPE turns pairs: use an even number >= 2")
-        if not 2 <= rotary_dim <= head_dim or rotary_dim % 2:
-            raise ValueError(f"rotary_dim is {rotary_dim}: use an even number from 2 to {head_dim}")
+        if not _even(head_dim):
+            raise ValueError(
+                f"head_dim is {head_dim!r}, RoPE turns pairs: use an even integer >= 2"
+            )
+        if not _even(rotary_dim) or rotary_dim > head_dim:
+            raise ValueError(
+                f"rotary_dim is {rotary_dim!r}: use an even integer from 2 to {head_dim}"
+            )
         if extension is not None and not isinstance(extension, Extension):
             raise ValueError(f"extension is {extension!r}, an object is needed: NTK(scale=4.0)")
         if layout not in LAYOUTS:
@@ -102,9 +110,15 @@ class RoPE(PositionKernel):
                 f"omega has shape {tuple(ladder.shape)}, {rotary_dim} rotated channels need "
                 f"({rotary_dim // 2},)"
             )
+        if ladder.dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"omega is {ladder.dtype}, which holds no frequency: use fp32 or fp64")
+        if not (ladder.is_meta or bool(torch.isfinite(ladder.detach()).all())):
+            raise ValueError(f"omega is {ladder.tolist()}: finite frequencies are needed")
         trained = isinstance(omega, nn.Parameter)
         if ladder.requires_grad and not trained:
             raise ValueError("omega requires a gradient: wrap it, nn.Parameter(omega), to train it")
+        if extension is not None and (reason := extension.refusal(ladder, trained)):
+            raise ValueError(reason)
         super().__init__(
             head_dim=head_dim,
             base=base,
@@ -129,6 +143,27 @@ class RoPE(PositionKernel):
         arguments = with_trained_omega(arguments)
         arguments["extension"] = extension_from_spec(arguments.get("extension"))
         return cls(**arguments).to(torch.get_default_device())
+
+    @classmethod
+    def from_config(
+        cls, config: Mapping[str, Any], *, layer_type: str | None = None, layout: str | None = None
+    ) -> RoPE:
+        """The rotary embedding of a released model, from its Hugging Face ``config.json``.
+
+        Args:
+            config: the dictionary, or an object with ``to_dict()``.
+            layer_type: where layers differ, for instance "full_attention".
+            layout: replaces the pairing of channels that the model type implies.
+
+        Raises:
+            ValueError: settings that are missing, unknown or not rotary, by name.
+
+        Reference: :func:`pjrope.kernels.released.rotary_settings` says what is read.
+        """
+        from .released import rotary_settings
+
+        settings = rotary_settings(config, layer_type=layer_type)
+        return cls(**(settings if layout is None else settings | {"layout": layout}))
 
     @property
     def claims(self) -> Claims:
@@ -199,13 +234,19 @@ class RoPE(PositionKernel):
         else:
             u, v = turned[..., 0::2], turned[..., 1::2]
             turned = torch.stack([u * cos - v * sin, u * sin + v * cos], dim=-1).flatten(-2)
+        changed = not self.claims.norm_preserving
+        if changed:  # channels that do not turn keep their size, as in the code of released models
+            if isinstance(temperature, Tensor) and temperature.ndim:
+                temperature = temperature[:, None, None, None]
+            turned = turned * temperature
         if rest.shape[-1]:
             turned = torch.cat([turned, rest.to(turned.dtype)], dim=-1)
-        if self.claims.norm_preserving:
-            return turned.to(x.dtype)
-        if isinstance(temperature, Tensor) and temperature.ndim:
-            temperature = temperature[:, None, None, None]
-        return turned * temperature  # in fp32 or better, as of all kernels that change norms
+        # In fp32 or better where norms change, as of all kernels that do so.
+        return turned if changed else turned.to(x.dtype)
+
+
+def _even(value: Any) -> bool:
+    return isinstance(value, Integral) and value >= 2 and value % 2 == 0
 
 
 def _reads_as_complex(x: Tensor) -> bool:

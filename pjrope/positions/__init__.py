@@ -1,7 +1,8 @@
 """Positions: indices, lags and masks, frequency ladders, coordinates of the lag."""
 
 from .coordinates import bounded_shear, linear, phase, rapidity, velocity
-from .frequencies import NTK, PI, Extension, YaRN, geometric
+from .extensions import NTK, PI, Extension, Llama3, LongRoPE, YaRN
+from .frequencies import geometric, truncated
 from .indices import cached_positions, full_positions, left_padded_positions, packed_positions
 from .lags import causal_keep, lags, segment_keep, visible_keys
 
@@ -15,7 +16,10 @@ __all__ = [
     "segment_keep",
     "visible_keys",
     "geometric",
+    "truncated",
     "Extension",
+    "Llama3",
+    "LongRoPE",
     "NTK",
     "PI",
     "YaRN",

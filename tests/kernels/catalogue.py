@@ -29,7 +29,7 @@ from pjrope.kernels import (
 )
 from pjrope.kernels.algebra import Root
 from pjrope.kernels.base import Claims
-from pjrope.positions import NTK, PI, YaRN
+from pjrope.positions import NTK, PI, Llama3, LongRoPE, YaRN
 
 HEADS, HEAD_DIM, LENGTH = 4, 8, 16
 
@@ -92,6 +92,17 @@ def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
         "rope_pi": RoPE(HEAD_DIM, extension=PI(4.0)),
         "rope_ntk": RoPE(HEAD_DIM, extension=NTK(4.0)),
         "rope_yarn": RoPE(HEAD_DIM, extension=YaRN(4.0, LENGTH)),
+        "rope_yarn_turns": RoPE(HEAD_DIM, extension=YaRN(4.0, LENGTH, ramp="turns")),
+        "rope_llama3": RoPE(HEAD_DIM, extension=Llama3(4.0, LENGTH)),
+        "rope_longrope": RoPE(
+            HEAD_DIM,
+            extension=LongRoPE(
+                4.0,
+                3 * LENGTH,
+                short=[1.0] * (HEAD_DIM // 2),
+                long=[1.0 + k for k in range(HEAD_DIM // 2)],
+            ),
+        ),
         "rope_ntk_dynamic": RoPE(HEAD_DIM, extension=NTK(length=LENGTH)),
         "rope_yarn_dynamic": RoPE(HEAD_DIM, extension=YaRN(length=LENGTH)),
         "rope_lightcone": RoPE(HEAD_DIM, coordinate="lightcone", length=LENGTH),

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from pjrope.positions import NTK, PI, YaRN, geometric
-from pjrope.positions.frequencies import extension_from_spec
+from pjrope.positions.extensions import extension_from_spec
 from tests.golden import golden
 
 CASES = golden("context_extension")["cases"]
@@ -12,7 +12,7 @@ CASES = golden("context_extension")["cases"]
 def test_golden(case):
     omega = geometric(case["D"])
     s = case["scale"]
-    yarn = YaRN(s, case["yarn_length"])
+    yarn = YaRN(s, case["yarn_length"], ramp="turns")
     for got, want in (
         (NTK(s).frequencies(omega, s), case["ntk_inv_freq"]),
         (PI(s).frequencies(omega, s), case["pi_inv_freq"]),
