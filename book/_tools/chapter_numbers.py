@@ -59,20 +59,14 @@ def renumber(env: BuildEnvironment) -> None:
                 node["secnumber"] = [chapter, *node["secnumber"][1:]]
 
 
-def count_by_file(app: Sphinx, *read: object) -> None:
-    """Wrap the method that numbers sections; late, for jupyter-book replaces it late."""
-    by_place = TocTreeCollector.assign_section_numbers
-    if by_place.__name__ == "by_file":
-        return
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Renumber between sections and figures; two extensions number the sections, each its own way."""
+    number_figures = TocTreeCollector.assign_figure_numbers
 
     def by_file(self: TocTreeCollector, env: BuildEnvironment) -> list[str]:
-        rewritten = by_place(self, env)
         renumber(env)
-        return rewritten
+        return number_figures(self, env)
 
-    TocTreeCollector.assign_section_numbers = by_file
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("env-before-read-docs", count_by_file)
+    if number_figures.__name__ != "by_file":
+        TocTreeCollector.assign_figure_numbers = by_file
     return {"parallel_read_safe": True, "parallel_write_safe": True}

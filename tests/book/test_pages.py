@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from chapter_numbers import number_of
 from checks import toc_files
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +41,17 @@ def test_chapter_has_its_colab_button(name):
     notebook = f"book/{name.removesuffix('.html')}.ipynb"
     assert re.search(rf"https://colab\.research\.google\.com/github/[^\"]+/{notebook}", text)
     assert (ROOT / notebook).is_file()
+
+
+@pytest.mark.parametrize("name", sorted(n for n in WANTED if n.startswith("chapters/")))
+def test_chapter_has_the_number_of_its_file(name):
+    """Headings, figures, exercises and equations: jupyter-book itself would number by place."""
+    text, number = (SITE / name).read_text(encoding="utf8"), str(number_of(name))
+    body = text[text.index("<article") :]
+    headings = re.findall(r'<h[12]><span class="section-number">(\d+)\.', body)
+    others = re.findall(r'caption-number">[A-Za-z. ]*?(\d+)\.|eqno">\((\d+)\.', body)
+    assert len(headings) > 1 and set(headings) == {number}
+    assert others and {a or b for a, b in others} == {number}
 
 
 def test_no_page_loads_anything_from_a_server():
