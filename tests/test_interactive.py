@@ -1,20 +1,41 @@
-"""Interactive figures in Python: controls, the three lives, and the formula behind RoPE's one."""
+"""Interactive figures in Python: controls, the three lives, and what every explorer must do."""
 
 import io
-import math
 import re
 
 import ipywidgets
 import pytest
 from PIL import Image
 
-from pjrope.interactive import (
-    Choice,
-    InteractiveFigure,
-    Slider,
-    rope_score_curves,
-    rope_scores,
-)
+from pjrope import interactive as pj
+from pjrope.interactive import SCHEMES, SHEARS, Choice, InteractiveFigure, Slider, rope_scores
+
+# Each explorer, the names of its controls, and one control with a value that must redraw it.
+EXPLORERS = {
+    "rope": (pj.rope_scores, "base head_dim extension scale", "extension", "YaRN"),
+    "order": (pj.lag_scores, "scheme query shift slope omega", "scheme", "added wave"),
+    "jordan": (pj.jordan_modes, "form omega c eta length offset", "form", "stabilized"),
+    "language": (pj.linear_reader, "index power order shear damping", "power", 3),
+    "alibi": (pj.attention_window, "slope match keys", "match", 0),
+    "union": (pj.union_explorer, "fj order omega c slope lc length", "omega", 1.0),
+    "gauge": (pj.gauge_explorer, "jet line amplitude slope keep", "slope", 0),
+    "lightcone": (pj.lightcone_explorer, "length order reach show", "order", 1),
+    "speed": (pj.fold_errors, "length order lag", "order", 0),
+}
+REFUSED = {
+    "extension": (
+        lambda: pj.rope_score_curves(base=1e4, head_dim=64, extension="LongRoPE"),
+        "none, PI, NTK, YaRN",
+    ),
+    "scheme": (lambda: pj.lag_score_rows("learned", query=0, shift=0), ", ".join(SCHEMES)),
+    "form": (lambda: pj.jordan_mode_curves("raw"), r"raw.*scaled, exact"),
+    "shear": (
+        lambda: pj.reader_accuracy(10, 0.3, 1, 2, "squared", 0.0, 8),
+        ", ".join(SHEARS),
+    ),
+    "keep": (lambda: pj.gauge_curves(keep="maybe"), "keep is 'maybe': no or yes"),
+    "show": (lambda: pj.lightcone_curves(show="both"), "show is 'both': choose from"),
+}
 
 
 def line(**more):
@@ -123,30 +144,18 @@ def test_values_outside_a_control_are_refused():
         Choice("a", "a", ("x", "y"), "z")
 
 
-def test_rope_curve_by_hand():
-    lags, scores = rope_score_curves(base=100.0, head_dim=4, longest=3)["RoPE"]
-    assert lags == [0, 1, 2, 3]
-    by_hand = [(math.cos(d) + math.cos(0.1 * d)) / 2 for d in range(4)]
-    assert scores == pytest.approx(by_hand, abs=1e-14)
+@pytest.mark.parametrize("name", EXPLORERS)
+def test_an_explorer_shows_what_its_function_says(name):
+    make, names, control, value = EXPLORERS[name]
+    figure = make()
+    assert set(figure.values) == set(names.split())
+    before = figure.children[-1].value
+    figure.controls[control].value = value
+    assert figure.children[-1].value != before
 
 
-def test_interpolation_reads_the_plain_curve_more_slowly():
-    curves = rope_score_curves(base=1e4, head_dim=64, extension="PI", scale=4, longest=400)
-    plain, stretched = curves["RoPE"][1], curves["with PI"][1]
-    assert stretched[::4] == pytest.approx(plain[:101], abs=1e-12)
-
-
-def test_ntk_keeps_the_fastest_and_divides_the_slowest_frequency():
-    curves = rope_score_curves(base=1e4, head_dim=4, extension="NTK", scale=8, longest=50)
-    by_hand = [(math.cos(d) + math.cos(0.01 / 8 * d)) / 2 for d in range(51)]
-    assert curves["with NTK"][1] == pytest.approx(by_hand, abs=1e-12)
-
-
-def test_yarn_scores_start_at_its_squared_temperature():
-    curves = rope_score_curves(base=1e4, head_dim=64, extension="YaRN", scale=32)
-    assert curves["with YaRN"][1][0] == pytest.approx((1 + 0.1 * math.log(32)) ** 2, abs=1e-14)
-
-
-def test_unknown_extension_is_refused():
-    with pytest.raises(ValueError, match="none, PI, NTK, YaRN"):
-        rope_score_curves(base=1e4, head_dim=64, extension="LongRoPE")
+@pytest.mark.parametrize("name", REFUSED)
+def test_unknown_names_are_refused(name):
+    call, says = REFUSED[name]
+    with pytest.raises(ValueError, match=says):
+        call()
