@@ -1,8 +1,9 @@
 """Training: one plain loop, checkpoints that resume to the bit, evaluation by length."""
 
 from .checkpoints import CheckpointError, load_model, save_model
+from .config import TrainConfig
 from .evaluation import evaluate, token_losses
-from .loop import TrainConfig, TrainResult, train
+from .loop import TrainResult, train
 from .seeding import stream
 
 __all__ = [

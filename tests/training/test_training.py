@@ -31,7 +31,7 @@ from pjrope.training import (
     train,
 )
 from pjrope.training.evaluation import position_buckets
-from pjrope.training.loop import parameter_groups
+from pjrope.training.groups import parameter_groups
 from pjrope.training.runlog import RunLog
 from pjrope.training.seeding import stream_seed
 
@@ -71,13 +71,13 @@ import sys, torch
 sys.path.insert(0, {root!r})
 torch.set_num_threads(1)
 from tests.training import test_training as t
-import pjrope.training.loop as loop
-original = loop.save_tensors
-def slow(*args):
-    original(*args)
+import pjrope.training.folder as folder
+original = folder.save_tensors
+def slow(*args, **kwargs):
+    original(*args, **kwargs)
     print("saved", flush=True)
     import time; time.sleep(5)
-loop.save_tensors = slow
+folder.save_tensors = slow
 t.train(t.model(), t.TEXT, t.CONFIG, seed=1, out={out!r})
 """
 
