@@ -7,13 +7,12 @@ import math
 import pytest
 import torch
 
-from pjrope.experiments import get, run
+from pjrope.experiments import Result, get, load, run
 from pjrope.experiments.sequences.order_toy import bag_ceiling, needle_batch, order_batch
 from pjrope.experiments.text.byte_lm import LONG_TRAININGS, TRAININGS, make_model
 from pjrope.experiments.text.extrapolation import TRAININGS as EXTRAPOLATION
-from pjrope.experiments.text.extrapolation import extrapolation_claims
 from pjrope.experiments.text.lightcone import METHODS as LIGHTCONE
-from pjrope.experiments.text.lightcone_claims import lightcone_claims
+from pjrope.experiments.text.lightcone_words import lightcone_sentences
 from pjrope.experiments.text.methods import make_kernel
 from pjrope.kernels import Affine, ALiBi, LightCone, NoPE, PJBias, PJRotary, RoPE
 from pjrope.kernels.alibi import alibi_slopes
@@ -118,57 +117,87 @@ def _rows(losses: dict[str, tuple[float, ...]], lengths=(64, 128, 512), seeds=(0
 FLAT_METHODS = {m: (2.0, 2.0, 2.0) for group in EXTRAPOLATION for m in group}
 RISING = {"rope": (1.7, 2.4, 4.0), "rope_ntk": (1.7, 1.8, 3.0)}
 BEST = {"rope_ntk_affine": (1.7, 1.7, 1.7)}
+CARD = {"settings": {"length": 64, "lengths": [64, 512]}, "data": []}
+
+
+def judged(name, rows):
+    """Outcome and reason of each claim by its rule."""
+    found = {c: rule(Result(rows, CARD)) for c, rule in get(name).verdicts.items()}
+    return {claim: (verdict.outcome, verdict.because) for claim, verdict in found.items()}
+
+
+def outcomes(name, rows):
+    return tuple(outcome for outcome, _ in judged(name, rows).values())
 
 
 @pytest.mark.parametrize(
     ("losses", "words"),
     [
-        (RISING | BEST, ("reproduced:", "reproduced:", "reproduced:")),
-        (RISING, ("not reproduced", "reproduced:", "reproduced:")),
+        (RISING | BEST, ("reproduced", "reproduced in part", "reproduced")),
+        (RISING, ("not at this scale", "reproduced in part", "reproduced")),
         (
             RISING | BEST | {"alibi": (1.7, 1.7, 1.7), "rope_ntk": (1.7, 1.8, 4.0)},
-            ("reproduced with a caveat", "reproduced with a caveat", "reproduced:"),
+            ("reproduced in part", "reproduced in part", "reproduced"),
         ),
-        (BEST | {"affine": (2.0, 2.0, 2.3)}, ("reproduced:", "not reproduced", "not reproduced")),
+        (
+            BEST | {"affine": (2.0, 2.0, 2.3)},
+            ("reproduced", "not at this scale", "not at this scale"),
+        ),
         (
             RISING | {"affine": (2.0, 2.0, 1.9)},
-            ("not reproduced", "reproduced:", "reproduced with a caveat: longer contexts help"),
+            ("not at this scale", "reproduced in part", "reproduced in part"),
         ),
         (  # scaling is better than a RoPE that does not rise
             {"rope_ntk": (2.0, 1.9, 1.9)},
-            ("not reproduced", "not reproduced", "reproduced:"),
+            ("not at this scale", "not at this scale", "reproduced"),
         ),
     ],
 )
-def test_extrapolation_claims_follow_their_rules(losses, words):
-    said = extrapolation_claims(_rows(FLAT_METHODS | losses))
-    for claim, word, sentence in zip(("P-L3", "P-L4", "P-L5"), words, said, strict=False):
-        assert sentence.startswith(f"{claim}, {word}"), sentence
-    assert "affine_spread" in said[3]
+def test_extrapolation_is_judged_by_its_rules(losses, words):
+    assert outcomes("byte_lm/extrapolation", _rows(FLAT_METHODS | losses)) == words
 
 
-def test_extrapolation_claims_nothing_from_one_seed_or_half_a_grid():
-    assert "not tested" in extrapolation_claims(_rows(FLAT_METHODS, seeds=(0,)))[0]
-    one_length = {m: losses[:1] for m, losses in FLAT_METHODS.items()}
-    assert "not tested" in extrapolation_claims(_rows(one_length, lengths=(64,)))[0]
-    assert extrapolation_claims(_rows({"rope": (1.0, 1.0, 1.0)})) == []
-
-
-def test_extrapolation_says_what_a_diverged_or_a_wavering_seed_leaves_open():
-    rows = _rows(FLAT_METHODS | RISING)
-    broken = [
-        r | {"loss": None} if (r["method"], r["length"], r["seed"]) == ("rope", 512, 1) else r
-        for r in rows
-    ]
-    assert extrapolation_claims(broken)[1].startswith("P-L4, not reproduced")
-    waver = {0: -0.04, 1: 0.0, 2: 0.05}
+def test_what_no_seed_resolves_is_undecided():
+    waver = {0: -0.5, 1: 0.1, 2: -0.9}
     rows = [
-        r | {"loss": r["loss"] + waver[r["seed"]]}
-        if (r["method"], r["length"]) == ("affine", 512)
+        r | {"loss": r["loss"] - waver[r["seed"]]}
+        if (r["method"], r["length"]) in (("rope_affine", 512), ("affine", 512))
         else r
-        for r in rows
+        for r in _rows(FLAT_METHODS | RISING | BEST)
     ]
-    assert extrapolation_claims(rows)[2].startswith("P-L5, not decided")
+    found = judged("byte_lm/extrapolation", rows)
+    assert found["P-L3"][0] == "undecided" and "rope_affine" in found["P-L3"][1]
+    assert found["P-L5"][0] == "undecided"
+
+
+def test_the_record_of_extrapolation_keeps_its_verdicts():
+    found = judged("byte_lm/extrapolation", load("byte_lm/extrapolation").rows)
+    assert found["P-L3"][0] == "undecided" and "rope_affine" in found["P-L3"][1]
+    assert found["P-L4"][0] == "reproduced in part" and "twice L only" in found["P-L4"][1]
+    assert found["P-L5"][0] == "reproduced"
+    beside = judged("byte_lm/lightcone", load("byte_lm/lightcone").rows)
+    assert beside["P-L5"][0] == "reproduced in part" and "not as in the paper" in beside["P-L5"][1]
+    assert beside["P-F1"][0] == "reproduced in part"
+
+
+def test_extrapolation_judges_nothing_from_one_seed_or_half_a_grid():
+    name = "byte_lm/extrapolation"
+    nothing = ("not tested",) * 3
+    assert outcomes(name, _rows(FLAT_METHODS, seeds=(0,))) == nothing
+    one_length = {m: losses[:1] for m, losses in FLAT_METHODS.items()}
+    assert outcomes(name, _rows(one_length, lengths=(64,))) == nothing
+    assert outcomes(name, _rows({"rope": (1.0, 1.0, 1.0)})) == nothing
+    said = get(name).sentences(Result(_rows(FLAT_METHODS), CARD))
+    assert "affine_spread - alibi at 64" in said[0]
+    assert get(name).sentences(Result(_rows(FLAT_METHODS, seeds=(0,)), CARD)) == []
+
+
+def test_a_diverged_seed_decides_nothing():
+    rows = [
+        r | {"loss": None} if (r["method"], r["length"], r["seed"]) == ("rope", 512, 1) else r
+        for r in _rows(FLAT_METHODS | RISING)
+    ]
+    assert judged("byte_lm/extrapolation", rows)["P-L4"][0] == "undecided"
 
 
 def test_extrapolation_differs_from_baselines_in_its_methods_alone():
@@ -218,51 +247,47 @@ def _lightcone_rows(losses=(), grown=()):
 @pytest.mark.parametrize(
     ("losses", "word"),
     [
-        ({}, "reproduced:"),
-        ({"full": -0.2}, "reproduced with a caveat"),
-        ({"lc_affine": 0.2}, "not reproduced"),
-        ({"alibi": 0.2}, "reproduced:"),
-        ({"full": math.inf}, "not reproduced"),
+        ({}, "reproduced"),
+        ({"full": -0.2}, "reproduced in part"),
+        ({"lc_affine": 0.2}, "reproduced in part"),
+        ({"affine": 0.2, "lc_affine": 0.2, "full": 0.2}, "not at this scale"),
+        ({"alibi": 0.2}, "reproduced"),
+        ({"full": math.inf}, "reproduced in part"),
     ],
 )
 def test_the_rule_of_flatness(losses, word):
-    said = lightcone_claims(_lightcone_rows(losses))[0]
-    assert said.startswith(f"P-L5, {word}")
+    assert judged("byte_lm/lightcone", _lightcone_rows(losses))["P-L5"][0] == word
 
 
 @pytest.mark.parametrize(
     ("grown", "word"),
     [
-        ({"fj": 2.5}, "reproduced:"),
-        ({}, "reproduced with a caveat"),
-        ({"lc": 2.5, "fj": 2.5}, "not reproduced"),
-        ({"pj_rotary": 1.5}, "not reproduced"),
-        ({"lc": math.inf, "fj": 2.5}, "not reproduced"),
+        ({"fj": 2.5}, "reproduced"),
+        ({}, "reproduced in part"),
+        ({"lc": 2.5, "fj": 2.5}, "not at this scale"),
+        ({"pj_rotary": 1.5}, "not at this scale"),
+        ({"lc": math.inf, "fj": 2.5}, "not at this scale"),
     ],
 )
 def test_the_rule_of_bounded_logits(grown, word):
-    (said,) = [s for s in lightcone_claims(_lightcone_rows(grown=grown)) if s.startswith("P-F1")]
-    assert said.startswith(f"P-F1 in a trained model, {word}")
+    assert judged("byte_lm/lightcone", _lightcone_rows(grown=grown))["P-F1"][0] == word
 
 
 def test_light_cone_grid_says_who_helps_whom_and_nothing_of_one_seed():
     rows = _lightcone_rows({"alibi": 0.2})
-    assert "alibi_lc against alibi: 0.000 at 128" in " ".join(lightcone_claims(rows)).replace(
-        "+0.000 ± 0.000", "0.000"
-    )
+    said = lightcone_sentences(rows)
+    assert said[0].startswith("Change of the loss with length: alibi, from 128 to 8,192 +0.200")
+    assert any(s.startswith("alibi_lc - alibi at 128 +0.000") for s in said)
     alone = [row for row in rows if row["seed"] == 0]
-    assert lightcone_claims(alone) == [
-        "Claims P-L5, P-F1: not tested; they take two seeds and two lengths."
-    ]
-    assert lightcone_claims([row for row in rows if row["method"] != "lc"]) == []
     fewer = [row for row in rows if row["method"] != "lc" or row["seed"] == 0]
-    assert lightcone_claims(fewer) == lightcone_claims(alone)
-    unseen = [row for row in rows if row["kind"] != "attention"]
-    assert lightcone_claims(unseen) == lightcone_claims(alone)
+    unseen = [row for row in rows if row["method"] != "lc"]
+    for lacking in (alone, fewer, unseen):
+        assert lightcone_sentences(lacking) == []
+        assert set(outcomes("byte_lm/lightcone", lacking)) == {"not tested"}
 
 
 def test_light_cone_grid_says_the_loss_by_position():
-    said = lightcone_claims(_lightcone_rows({"lc": 0.5}))[-1]
+    said = lightcone_sentences(_lightcone_rows({"lc": 0.5}))[-1]
     assert said.startswith("Loss by position inside 8,192 bytes, at 64 to 128 and 128 to 8,192")
     assert "; lc 2.100, 2.501;" in said
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..analysis.words import listed
 from ..engine.spec import Experiment, Preset, Table
 from ..engine.store import Result
 from .byte_lm import SMOKE, card_of, corpus_of, full_settings, grid, loss_table, run_cell
-from .byte_losses import Losses
+from .claims import best_far_out, enough, lengths_of, loss_gap, recency_is_flat, rope_rises
 
 TRAININGS = (
     ("none",),
@@ -29,93 +28,25 @@ TRAININGS = (
 )
 BASELINE = "alibi"
 OWN_TRAINING = {"own_training": {"affine_fast": {"position_lr": 10.0}}}
-# What the papers compare; the controls that start at ALiBi's slopes are ours.
-PUBLISHED = ("none", "rope", "rope_ntk", "affine", "rope_affine", "rope_ntk_affine")
+ALL = tuple(method for group in TRAININGS for method in group)
 
 
-def extrapolation_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say what the grid decides of P-L3, P-L4 and P-L5, and what keeps learned slopes back.
-
-    The rules, fixed before the run; a difference counts if it is at least 0.01 nats per byte and
-    its 95 % interval leaves out 0.
-
-    - P-L3 (NTK-scaled RoPE with affine recency is best far out): *reproduced* if it beats all
-      other published methods at the longest context; *with a caveat* if so, but ALiBi or a control
-      is not beaten; else *not reproduced*.
-    - P-L4 (RoPE rises with length, NTK scaling less): *reproduced* if RoPE's loss rises from the
-      shortest to the longest context and NTK's is below RoPE's at the longest; *with a caveat* if
-      the latter holds at twice the training length only.
-    - P-L5 (affine recency is flat): *reproduced* if the interval of the change of ``affine`` from
-      the shortest to the longest context lies within 0.01, *not reproduced* if its loss rises;
-      where it falls or nothing is resolved, that is said.
+def learned_slopes_cost(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say what learned slopes cost against ALiBi's at the training length.
 
     Args:
         result: rows of ``byte_lm/extrapolation``.
 
     Returns:
-        Sentences; from one seed or one length a single one that claims nothing.
+        One sentence; none where methods or a second seed are missing.
     """
     rows = result.rows if isinstance(result, Result) else result
-    losses = Losses(rows)
-    if not {m for group in TRAININGS for m in group} <= set(losses.methods):
+    if not set(ALL) <= {row["method"] for row in rows} or len({row["seed"] for row in rows}) < 2:
         return []
-    if len({row["seed"] for row in rows}) < 2 or len(losses.lengths) < 2:
-        return ["Claims P-L3, P-L4, P-L5: not tested; they take two seeds and two lengths."]
-    return [_far(losses), _rise(losses), _flat(losses), *_slopes(losses)]
-
-
-def _far(losses: Losses) -> str:
-    ours, length = "rope_ntk_affine", losses.lengths[-1]
-    words = {m: losses.against(ours, m, length) for m in losses.methods if m != ours}
-    beaten = {m for m, (word, _) in words.items() if word == "better"}
-    others = {m for m in PUBLISHED if m != ours}
-    if beaten >= set(words):
-        word = "reproduced"
-    else:
-        word = "reproduced with a caveat" if beaten >= others else "not reproduced"
-    left = [f"{m} ({words[m][1]})" for m in words if m not in beaten]
-    tail = f"it does not beat {listed(left)}" if left else "it beats every other method"
-    return (
-        f"P-L3, {word}: at {length:,} bytes {ours} costs {losses.said(ours, length)} nats per byte; "
-        f"{tail}."
-    )
-
-
-def _rise(losses: Losses) -> str:
-    twice, last = losses.lengths[1], losses.lengths[-1]
-    rises, by = losses.growth("rope")
-    far, far_gap = losses.against("rope_ntk", "rope", last)
-    near, near_gap = losses.against("rope_ntk", "rope", twice)
-    word = "not reproduced"
-    if rises == "worse" and "better" in (far, near):
-        word = "reproduced" if far == "better" else "reproduced with a caveat"
-    return (
-        f"P-L4, {word}: RoPE changes by {by} from {losses.lengths[0]:,} to {last:,} bytes; NTK "
-        f"scaling against it: {near_gap} at {twice:,}, {far_gap} at {last:,}."
-    )
-
-
-def _flat(losses: Losses) -> str:
-    flat, by = losses.growth("affine")
-    word = {
-        "equal within the smallest effect": "reproduced",
-        "worse": "not reproduced",
-        "better": "reproduced with a caveat: longer contexts help",
-    }.get(flat, "not decided")
-    return (
-        f"P-L5, {word}: affine recency changes by {by} from {losses.lengths[0]:,} to "
-        f"{losses.lengths[-1]:,} bytes."
-    )
-
-
-def _slopes(losses: Losses) -> list[str]:
-    length = losses.lengths[0]
-    said = [
-        f"{m} {gap}: {word}"
-        for m in ("affine", "affine_fast", "affine_spread")
-        for word, gap in [losses.against(m, BASELINE, length)]
-    ]
-    return [f"Learned slopes against ALiBi's at {length:,} bytes: {'; '.join(said)}."]
+    length = lengths_of(rows)[0]
+    learned = ("affine", "affine_fast", "affine_spread")
+    said = [loss_gap(rows, method, BASELINE, length).text() for method in learned]
+    return [f"Learned slopes against ALiBi's: {'; '.join(said)}."]
 
 
 EXPERIMENT = Experiment(
@@ -152,6 +83,11 @@ EXPERIMENT = Experiment(
         loss_table("Loss at the end of the context, nats per byte", "loss"),
         Table("Loss over all positions, nats per byte", value="loss_all", columns="length"),
     ),
-    sentences=extrapolation_claims,
+    sentences=learned_slopes_cost,
+    verdicts={
+        "P-L3": enough(best_far_out, "P-L3", *ALL),
+        "P-L4": enough(rope_rises, "P-L4", "rope", "rope_ntk"),
+        "P-L5": enough(recency_is_flat, "P-L5", "affine"),
+    },
     data=lambda preset: card_of(corpus_of(preset)),
 )

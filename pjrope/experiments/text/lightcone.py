@@ -17,7 +17,8 @@ from ...models import Decoder
 from ...training import evaluate
 from ..engine.spec import Cell, CellContext, CellResult, Experiment, Preset, Table
 from .byte_lm import SMOKE, card_of, corpus_of, full_settings, grid, loss_table, trained_model
-from .lightcone_claims import lightcone_claims
+from .claims import bounded_in_a_model, enough, unions_are_flat
+from .lightcone_words import NEEDED, lightcone_sentences
 
 METHODS = ("alibi", "affine", "fj", "lc", "lc_affine", "full", "alibi_lc", "pj_rotary")
 PROBED = {"probed": {"segments": 4, "queries": 64}}
@@ -128,6 +129,10 @@ EXPERIMENT = Experiment(
             where={"kind": "sectors", "layer": 1},
         ),
     ),
-    sentences=lightcone_claims,
+    sentences=lightcone_sentences,
+    verdicts={
+        "P-L5": enough(unions_are_flat, "P-L5", *NEEDED),
+        "P-F1": enough(bounded_in_a_model, "P-F1", *NEEDED),
+    },
     data=lambda preset: card_of(corpus_of(preset)),
 )
