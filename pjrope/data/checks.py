@@ -90,7 +90,9 @@ def _digest(entry: FileEntry, path: Path) -> tuple[str, str]:
     if entry.sha1 is not None:
         return "sha1", entry.sha1
     beside = _beside(path)
-    return "sha256", beside.read_text("ascii").strip() if beside.is_file() else "unknown"
+    if beside.is_file():
+        return "sha256", beside.read_text("ascii").strip()
+    return "sha256", entry.seen or "unknown"
 
 
 def _beside(path: Path) -> Path:

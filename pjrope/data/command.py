@@ -10,9 +10,10 @@ from pathlib import Path
 
 from pjrope.data.checks import body_of
 from pjrope.data.home import data_home, folder
-from pjrope.data.manifest import DataError, FileEntry, manifest
+from pjrope.data.manifest import CorpusEntry, DataError, FileEntry, manifest
 
 BAD_INPUT, INTERRUPTED = 2, 130
+SHOWN = 3  # files of a corpus that are listed one by one
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, name: str | None = None) -> None:
@@ -100,11 +101,22 @@ def _prepare(
         return
     missing = prepare(name, splits=splits, mirror=mirror, home=home)
     root = folder(home, "--out") if home is not None else data_home()
-    for entry in files_of(name, splits):
-        if entry not in missing:
-            _print_file(name, entry, root / entry.mirror_path)
-    for entry, reason in missing.items():
+    there = [entry for entry in files_of(name, splits) if entry not in missing]
+    for entry in there[:SHOWN]:
+        _print_file(name, entry, root / entry.mirror_path)
+    if len(there) > SHOWN:
+        print(f"{name}: verified {len(there):,} files in all")
+    # What is damaged is news; what a partial mirror lacks comes after it.
+    news = sorted(missing.items(), key=lambda item: "refused" not in item[1])
+    for entry, reason in news[:SHOWN]:
         print(f"{name}: left out {entry.name}\n  because  {reason}")
+    if len(missing) > SHOWN:
+        print(f"{name}: left out {len(missing):,} files in all")
+    if manifest()[name].reader == "pieces":
+        from pjrope.data.music.pieces import pieces
+
+        for piece, fault in pieces(name, home=root)[1].items():
+            print(f"{name}: piece {piece} is excluded when read, {fault}")
     print(f"{name}: cite {manifest()[name].citation}")
 
 
@@ -113,7 +125,8 @@ def _print_file(name: str, entry: FileEntry, path: Path) -> None:
     print(f"  path     {path}")
     print(f"  bytes    {path.stat().st_size:,}")
     if entry.body is None:
-        print(f"  sha256   {entry.sha256 or 'none published; its archive was checked'}")
+        unpublished = f"{entry.seen} (of one copy; none published)" if entry.seen else "of its zip"
+        print(f"  sha256   {entry.sha256 or unpublished}")
     else:
         body, known = body_of(path.read_bytes(), entry.body)
         edition = "the known edition" if known else "another edition than the known one"
@@ -129,12 +142,22 @@ def _print_list(home: str | None) -> None:
     print(f"data home: {folder(home, '--out') if home else data_home()}")
     for name, entry in manifest().items():
         state = "ready" if is_prepared(name, home=home) else f"absent, `pjrope data {name}`"
+        root = folder(home, "--out") if home else data_home()
+        if state == "ready" and entry.reader == "pieces":
+            there = [(root / file.mirror_path).is_file() for file in entry.files[1:]]
+            state = f"ready, {sum(there):,} of {len(there):,} pieces"
         splits = [file.split for file in entry.files if file.split]
         if state == "ready" and splits and not is_prepared(name, splits=splits, home=home):
             state = "ready, but not every split"
-        sizes = [file.bytes for file in entry.files]
-        size = sum(number for number in sizes if number) / 1e6
-        shown = f"{'over ' if None in sizes and size else ''}{size:.1f} MB, " if size else ""
-        print(f"{name:<22} {shown}{entry.licence} [{state}]")
+        print(f"{name:<22} {_size(entry)}{entry.licence} [{state}]")
     for name in STAND_INS:
         print(f"{name:<22} stand-in, made on the spot [ready]")
+
+
+def _size(entry: CorpusEntry) -> str:
+    """Say how much is downloaded: files of unknown size count by the archive they come from."""
+    alone = [file.bytes for file in entry.files if file.bytes]
+    boxes = {file.archive for file in entry.files if file.archive and not file.bytes}
+    size = sum(alone) + sum(box.bytes or 0 for box in boxes)
+    unknown = any(not (file.bytes or (file.archive and file.archive.bytes)) for file in entry.files)
+    return f"{'over ' if unknown else ''}{size / 1e6:.1f} MB, " if size else ""

@@ -42,7 +42,12 @@ def prepare(
     Raises:
         DataError: for an unknown or generated corpus, or a failed download.
     """
-    return fetch_all(_files(_entry(name), splits), _root(home), mirror=mirror)
+    entry = _entry(name)
+    files = _files(entry, splits)
+    missing = fetch_all(files, _root(home), mirror=mirror)
+    if entry.reader == "pieces" and len(missing) == sum(file.optional for file in files):
+        raise DataError(next(iter(missing.values())))
+    return missing
 
 
 def is_prepared(
@@ -57,12 +62,15 @@ def is_prepared(
     """
     if name in STAND_INS:
         return True
-    files = _files(_entry(name), splits)
-    root = _root(home)
+    entry, root = _entry(name), _root(home)
+    files = _files(entry, splits)
+    if entry.reader == "pieces":  # any of them will do
+        there = [file.optional for file in files if (root / file.mirror_path).is_file()]
+        return True in there and False in there
     return all(
-        (root / entry.mirror_path).is_file()
-        for entry in files
-        if splits is not None or not entry.optional
+        (root / file.mirror_path).is_file()
+        for file in files
+        if splits is not None or not file.optional
     )
 
 
@@ -89,6 +97,8 @@ def load(
     if name in STAND_INS:
         return STAND_INS[name]()
     entry, root = _entry(name), _root(home)
+    if entry.reader == "pieces":
+        raise DataError(f"{name} is music, not text: pjrope.data.music.load_music reads it")
     if not is_prepared(name, splits=splits, home=root):
         wanted = "".join(f" --split {s}" for s in splits or ())
         raise DataError(
@@ -123,6 +133,8 @@ def load_or_stand_in(
     """
     if name in STAND_INS:
         return load(name)
+    if _entry(name).reader == "pieces":
+        return load(name)  # which says how music is read
     wanted = [file.split for file in _files(_entry(name), splits) if file.split]
     if is_prepared(name, splits=wanted or None, home=home):
         return load(name, splits=wanted or None, home=home)
@@ -155,7 +167,7 @@ def _read(entry: CorpusEntry, file: FileEntry, path: Path) -> bytes:
 
 
 def _files(entry: CorpusEntry, splits: Sequence[str] | None) -> tuple[FileEntry, ...]:
-    known = [file.split for file in entry.files if file.split]
+    known = list(dict.fromkeys(file.split for file in entry.files if file.split))
     for split in splits or ():
         if known and split not in known:
             raise DataError(f"{entry.name} has no split {split!r}; it has {', '.join(known)}")

@@ -115,19 +115,19 @@ def _fetch_alone(
                     f"{entry.mirror_path}, or leave --mirror and ${MIRROR_VARIABLE} out to download"
                 )
             if wrong := problem(entry, source):
-                raise DataError(f"mirror file {source} refused, {wrong}{kept}; use another mirror")
+                return f"mirror file {source} refused, {wrong}{kept}; use another mirror"
         if have_good:
             return None
         destination.parent.mkdir(parents=True, exist_ok=True)
         if source is not None:
             with open(source, "rb") as stream:
-                _copy(entry, stream, str(source), destination)
+                _copy(entry, stream, str(source), destination, verify=True)
             return None
         return _download(entry, destination, progress)
 
 
 def _can_be_checked(entry: FileEntry) -> bool:
-    return bool(entry.sha256 or entry.sha1 or entry.body)
+    return bool(entry.sha256 or entry.sha1 or entry.body or entry.seen)
 
 
 def _mirror_file(entry: FileEntry, mirror: str | Path | None) -> Path | None:
@@ -140,18 +140,22 @@ def _unpack(archive: Path, wanted: dict[str, FileEntry], home: Path) -> None:
     def take(name: str, stream: IO[bytes]) -> None:
         destination = home / wanted[name].mirror_path
         destination.parent.mkdir(parents=True, exist_ok=True)
-        _copy(wanted[name], stream, f"{name} in {archive}", destination)
+        entry = wanted[name]
+        published = bool(entry.sha256 or entry.sha1)
+        _copy(entry, stream, f"{name} in {archive}", destination, verify=published)
 
     take_members(archive, wanted, take)
 
 
-def _copy(entry: FileEntry, source: IO[bytes], label: str, destination: Path) -> None:
+def _copy(
+    entry: FileEntry, source: IO[bytes], label: str, destination: Path, *, verify: bool
+) -> None:
     # A copy is never resumed, so its name can carry the process id: parallel runs do not collide.
     part = destination.with_name(f"{destination.name}.{os.getpid()}.part")
     try:
         with open(part, "wb") as out:
             shutil.copyfileobj(source, out)
-        if _can_be_checked(entry):
+        if verify:
             if wrong := problem(entry, part):
                 raise DataError(f"copy of {label} refused, {wrong}; check the disk and run again")
         else:

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 FORMAT = 2
-READERS = ("bytes", "hf_rows", "body")
+READERS = ("bytes", "hf_rows", "body", "pieces")
 
 
 class DataError(Exception):
@@ -55,6 +55,8 @@ class FileEntry:
         member: name of the file in the archive.
         optional: True when a corpus without this file is still of use.
         body: how to check a text whose file hash changes with every edition.
+        seen: SHA-256 of the copy that was examined, where nobody has published one: a mirror's
+            file must have it, a member of a verified archive need not.
 
     Raises:
         DataError: when a field is malformed, or a path would leave the folder it is joined to.
@@ -74,6 +76,7 @@ class FileEntry:
     member: str = ""
     optional: bool = False
     body: Body | None = None
+    seen: str | None = None
 
     def __post_init__(self) -> None:
         where = f"manifest entry {self.corpus}/{self.name}"
@@ -103,7 +106,8 @@ class CorpusEntry:
         citation: how to cite it.
         files: its files; with more than one, each has a split.
         reader: "bytes" (the file as it is), "hf_rows" (the rows of the Hugging Face data set
-            joined with line feeds) or "body" (the part that `FileEntry.body` names).
+            joined with line feeds), "body" (the part that `FileEntry.body` names) or "pieces" (a set
+            of MIDI files with a table of them first, see `pjrope.data.music`).
     """
 
     name: str
@@ -149,13 +153,36 @@ def _corpus(name: str, fields: dict[str, Any], shared: dict[str, dict[str, Any]]
         reader = fields.get("reader", "bytes")
         if reader not in READERS:
             raise DataError(f"manifest corpus {name!r}: reader {reader!r} is none of {READERS}")
-        files = tuple(_file(name, item, terms, shared) for item in fields["files"])
+        items = [*fields["files"], *_pieces(fields.get("pieces"))]
+        files = tuple(_file(name, item, terms, shared) for item in items)
         told = {"description": fields["description"], "reader": reader}
         return CorpusEntry(name=name, files=files, **told, **terms)
     except (KeyError, TypeError) as error:
         raise DataError(
             f"manifest corpus {name!r} has a missing or unknown field: {error}"
         ) from None
+
+
+def _pieces(fields: dict[str, Any] | None) -> list[dict[str, Any]]:
+    """Turn a packaged list of hashes into entries: optional files, one for each piece of music."""
+    if fields is None:
+        return []
+    text = resources.files(__package__).joinpath(fields["list"]).read_text(encoding="utf-8")
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")]
+    return [
+        {
+            "name": path.rpartition("/")[2],
+            "split": "" if split == "-" else split,
+            "urls": (),
+            "bytes": None,
+            "sha256" if fields["published"] else "seen": digest,
+            "mirror_path": fields["folder"] + path,
+            "archive": fields["archive"],
+            "member": fields["inside"] + path,
+            "optional": True,
+        }
+        for digest, split, path in lines
+    ]
 
 
 def _file(

@@ -52,9 +52,12 @@ def test_every_download_is_pinned_or_checked_by_its_body() -> None:
     for name, corpus in manifest().items():
         assert corpus.licence and corpus.citation, name
         splits = [file.split for file in corpus.files]
+        if corpus.reader == "pieces":  # a table, then the pieces
+            splits = splits[:1]
         assert splits in ([""], ["train", "validation", "test"]), name
         for file in corpus.files:
-            checked = (file.sha256 or file.body, file.archive and file.archive.sha1)
+            archive = file.archive
+            checked = (file.sha256 or file.body, archive and (archive.sha1 or archive.sha256))
             assert any(checked), file
             assert file.urls or (file.archive and file.archive.urls), file
     with pytest.raises(DataError, match="reader 'rows' is none of"):
