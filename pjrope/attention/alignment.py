@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from .problem import Problem
+from .masks import Masks
 
 
-def find_offset(problem: Problem) -> int | None:
+def find_offset(q_pos: Tensor, k_pos: Tensor, masks: Masks) -> int | None:
     """The number by which lags exceed distances in indices, over all pairs that may attend.
 
     Three cases have one: positions that run on without a break; packed documents, each run of which
     restarts; rows whose visible tokens run on behind their padding. Anything else gives None.
+
+    Args:
+        q_pos: ``(Q,)`` or ``(B, Q)``, tokens.
+        k_pos: ``(K,)`` or ``(B, K)``, tokens.
+        masks: which pairs may attend.
     """
     if torch.compiler.is_compiling():  # there are no numbers to read
         return None
-    q_shift, k_shift = _shift(problem.q_pos, problem.keys), _shift(problem.k_pos, problem.keys)
+    q_shift, k_shift = _shift(q_pos, masks.keys), _shift(k_pos, masks.keys)
     if bool((q_shift == q_shift.flatten()[0]).all() & (k_shift == k_shift.flatten()[0]).all()):
         return int(q_shift.flatten()[0] - k_shift.flatten()[0])
-    if not _last_ones(problem.q_pos, problem.k_pos):
+    if not _last_ones(q_pos, k_pos):
         return None
-    if problem.segments is not None:
-        return 0 if _last_ones(*problem.segments) and _runs_on(problem, k_shift) else None
+    if masks.segments is not None:
+        run = _last_ones(*masks.segments) and _runs_on(masks.segments[1], k_shift)
+        return 0 if run else None
     # Without causality the padding's own rows would see real keys, at lags of another offset.
-    padded = problem.causal is not False and problem.keep is not None
-    return 0 if padded and _behind_padding(problem.keep, k_shift) else None
+    if masks.causal is False or masks.keep is None:
+        return None
+    return 0 if _behind_padding(masks.keep, k_shift) else None
 
 
 def _shift(pos: Tensor, keys: int) -> Tensor:
@@ -43,9 +47,8 @@ def _last_ones(queries: Tensor, keys: Tensor) -> bool:
     return count <= keys.shape[-1] and torch.equal(queries, keys[..., keys.shape[-1] - count :])
 
 
-def _runs_on(problem: Problem, shift: Tensor) -> bool:
+def _runs_on(ids: Tensor, shift: Tensor) -> bool:
     """True if within each document, one unbroken run, positions run on."""
-    ids = problem.segments[1]
     ids, shift = torch.broadcast_tensors(ids.to(shift.device), shift)
     ids, shift = ids.reshape(-1, ids.shape[-1]), shift.reshape(-1, shift.shape[-1])
     same = ids[:, 1:] == ids[:, :-1]

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-
 import torch
 from torch import Tensor
 
 from ..conventions import as_positions, wide
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
-from .backends import eager
-from .decoding import decode_one, is_simple
-from .overflow import check_overflow, largest_lag, largest_position, may_overflow
-from .planning import run_plan
-from .problem import Problem, make_problem
+from . import pages
+from .overflow import (
+    check_overflow,
+    first_infinite,
+    infinite_bias,
+    largest_lag,
+    largest_position,
+)
+from .pages import grown, page_logits
 
-PAGE = 256  # keys that share an origin
+_NOPE = NoPE()
 
 
 class KVCache:
@@ -57,7 +59,8 @@ class KVCache:
         self._k: Tensor | None = None
         self._v: Tensor | None = None
         self._pos: Tensor | None = None
-        self._falling: Tensor | None = None
+        self._bias: Tensor | None = None
+        self._infinite: int | None = None
         self._next: int | None = 0  # the position that would run on; None once one did not
 
     @property
@@ -83,24 +86,33 @@ class KVCache:
         claims = kernel.claims
         if not (claims.relative and claims.length_free):
             return "raw"
-        if kernel.stays_in_range:
+        if kernel.any_origin:
             return "rotated"
-        return "paged" if kernel.reach(torch.float32) >= PAGE else "raw"
+        return "paged" if kernel.reach(torch.float32) >= pages.PAGE else "raw"
 
     @property
     def keys(self) -> Tensor:
         """Stored keys ``(B, Hk, K, D')``."""
-        return self._k[:, :, : self.length]
+        return self._held()[0][:, :, : self.length]
 
     @property
     def values(self) -> Tensor:
         """Stored values ``(B, Hk, K, Dv)``."""
-        return self._v[:, :, : self.length]
+        return self._held()[1][:, :, : self.length]
 
     @property
     def positions(self) -> Tensor:
         """Positions ``(K,)`` or ``(B, K)``, tokens."""
-        return self._pos[..., : self.length]
+        return self._held()[2][..., : self.length]
+
+    def _held(self) -> tuple[Tensor, Tensor, Tensor]:
+        if self._k is None or self._v is None or self._pos is None:
+            raise ValueError("this cache holds no tokens yet: append() some")
+        return self._k, self._v, self._pos
+
+    def _acting(self) -> PositionKernel:
+        """The kernel, one that does nothing if there is none."""
+        return _NOPE if self._kernel is None else self._kernel
 
     def append(self, k: Tensor, v: Tensor, pos: Tensor) -> None:
         """Add new tokens.
@@ -119,15 +131,17 @@ class KVCache:
                 f"{self.length} tokens cached and {new} new exceed max_length={self.max_length}: "
                 "make a larger KVCache"
             )
-        self._pos = _grown(self._pos, pos, self.length, axis=-1)
+        self._pos = grown(self._pos, pos, self.length, axis=-1)
         run_on = self._follow(pos)
         self._check_overflow(run_on, total, wide(k))
         if self.mode != "raw":
             shift = pos - self._origins(self.length, total)
             self._check_reach(shift)
-            _, k = self.kernel.rotate(None, k, None, shift)
-        self._k = _grown(self._k, k, self.length, axis=2)
-        self._v = _grown(self._v, v, self.length, axis=2)
+            _, rotated = self._acting().rotate(None, k, None, shift)
+            # About one origin that suits all, as attend() does, products keep the dtype of the call.
+            k = rotated.to(v.dtype) if self.mode == "rotated" else rotated
+        self._k = grown(self._k, k, self.length, axis=2)
+        self._v = grown(self._v, v, self.length, axis=2)
         self._next = run_on
         self.length = total
 
@@ -158,7 +172,7 @@ class KVCache:
             )
         if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
             raise ValueError("a KVCache carries no gradients: decode under torch.no_grad()")
-        if self._v is None:
+        if self._v is None or self._pos is None:
             return
         held = (*self._v.shape[:2], self._v.shape[3], self._v.dtype, self._pos.ndim)
         if held != (batch, heads, v.shape[3], v.dtype, pos.ndim):
@@ -172,10 +186,10 @@ class KVCache:
         """Raise where a key would be rotated further from its page's origin than is precise."""
         if self.mode != "paged" or not shift.numel():
             return
-        furthest, reach = int(shift.abs().max()), self.kernel.reach(torch.float32)
+        furthest, reach = int(shift.abs().max()), self._acting().reach(torch.float32)
         if furthest > reach:
             raise ValueError(
-                f"positions jump by {furthest} tokens within a page of {PAGE}, and this "
+                f"positions jump by {furthest} tokens within a page of {pages.PAGE}, and this "
                 f"{type(self.kernel).__name__} reaches {int(reach)} from one origin: let positions "
                 "run on, or call attend() on the whole sequence"
             )
@@ -183,7 +197,7 @@ class KVCache:
     def _check_overflow(self, run_on: int | None, total: int, number: torch.dtype) -> None:
         """Raise where the kernel would leave the number type at the distances of ``total`` tokens."""
         kernel = self._kernel
-        if kernel is None or not total or not may_overflow(kernel):
+        if kernel is None or self._pos is None or not total or not kernel.growth.asks:
             return
         if run_on is None:
             held = self._pos[..., :total]
@@ -211,13 +225,13 @@ class KVCache:
 
     def _origins(self, start: int, stop: int) -> Tensor | int:
         """Origin of each token in the index range: the first position of its page."""
-        if self.mode != "paged":
+        if self.mode != "paged" or self._pos is None:
             return 0
-        first = torch.arange(start, stop, device=self._pos.device) // PAGE * PAGE
+        first = torch.arange(start, stop, device=self._pos.device) // pages.PAGE * pages.PAGE
         return self._pos[..., first]
 
     def logits(self, q: Tensor, q_pos: Tensor, keys: int) -> Tensor:
-        """Unscaled scores of queries and the first ``keys`` keys stored by page.
+        """Unscaled scores of queries and the first ``keys`` keys of a paged cache.
 
         Args:
             q: ``(B, H, Q, D)`` queries before the kernel.
@@ -227,122 +241,29 @@ class KVCache:
         Returns:
             ``(B, H, Q, keys)`` in fp32 or better.
         """
-        pages = -(-keys // PAGE)
-        origins = self._pos[..., : pages * PAGE : PAGE]
-        shifted = (q_pos[..., None, :] - origins[..., :, None]).flatten(-2)  # (.., pages * Q)
-        many = q[:, :, None].expand(-1, -1, pages, -1, -1).flatten(2, 3)
-        many, _ = self.kernel.rotate(many, None, shifted, None)
-        groups = q.shape[1] // self._k.shape[1]
-        many = many.unflatten(2, (pages, q.shape[2])).unflatten(1, (-1, groups))
-        k = self._k[:, :, : pages * PAGE].unflatten(2, (pages, PAGE))[:, :, None]
-        number = wide(many)
-        scores = many.to(number) @ k.to(number).mT  # (B, Hk, groups, pages, Q, PAGE)
-        return scores.flatten(1, 2).transpose(2, 3).flatten(3)[..., :keys]
+        k, _, pos = self._held()
+        return page_logits(self._acting(), q, q_pos, k, pos, keys)
 
-    def falling_bias(self, number: torch.dtype) -> Tensor | None:
+    def reversed_bias(self, number: torch.dtype) -> Tensor | None:
         """The kernel's bias at lags ``n-1 … 0``, n >= the tokens held: ``(H, n)``, or None.
 
         By falling lag, so that its end is the bias of the last token's keys in their order. Kept,
         like rotated keys, from one step to the next: a cache is worth as much as the parameters it
         was filled with.
+
+        Raises:
+            ValueError: a bias of unknown growth that is not finite at a lag of the tokens held.
         """
-        if not self.kernel.biases:
+        kernel = self._acting()
+        if not kernel.biases:
             return None
-        held = self._falling
-        if held is None or held.shape[1] < self.length or held.dtype != number:
-            lags = torch.arange(max(64, 2 * self.length), device=self._k.device)
-            self._falling = self.kernel.lag_bias(lags.flip(0)).to(number)
-        return self._falling
-
-
-def _grown(held: Tensor | None, new: Tensor, length: int, axis: int) -> Tensor:
-    """``held`` with ``new`` written behind ``length``; room, in whole pages, doubles when full."""
-    axis = axis % new.ndim
-    total = length + new.shape[axis]
-    if held is None or held.shape[axis] < total:
-        shape = list(new.shape)
-        wanted = max(total, 2 * (0 if held is None else held.shape[axis]))
-        shape[axis] = -(-wanted // PAGE) * PAGE
-        room = new.new_zeros(shape)
-        if held is not None:
-            room.narrow(axis, 0, length).copy_(held.narrow(axis, 0, length))
-        held = room
-    if held.is_inference() and not torch.is_inference_mode_enabled():
-        held = held.clone()  # filled under inference_mode, where it cannot be written from outside
-    held.narrow(axis, length, new.shape[axis]).copy_(new)
-    return held
-
-
-class _BiasOf(PositionKernel, register=False):
-    """What is left of a kernel when queries and keys are rotated already: its bias."""
-
-    def __init__(self, kernel: PositionKernel) -> None:
-        super().__init__()
-        self.inner = kernel
-        self.biases, self.folds, self.bias_heads = kernel.biases, kernel.folds, kernel.bias_heads
-
-    def lag_bias(self, lags: Tensor) -> Tensor | None:
-        return self.inner.lag_bias(lags)
-
-    def fold(self, q_pos: Tensor, k_pos: Tensor) -> tuple[Tensor, Tensor] | None:
-        return self.inner.fold(q_pos, k_pos)
-
-
-@dataclass(eq=False)
-class _PagedProblem(Problem):
-    """A call whose keys sit in a cache, rotated page by page."""
-
-    cache: KVCache | None = None
-
-    @property
-    def local(self) -> bool:
-        return True  # every page has its origin
-
-    def logits(self, start: int, stop: int, keys: int) -> Tensor:
-        q = self.q[:, :, start:stop]
-        return self.cache.logits(q, self.q_pos[..., start:stop], keys).to(wide(q)) * self.scale
-
-
-def attend_cached(
-    q: Tensor,
-    cache: KVCache,
-    *,
-    q_pos: Tensor,
-    keep: Tensor | None = None,
-    scale: float | None = None,
-    backend: str = "auto",
-) -> Tensor:
-    """Causal attention of new queries, the last tokens of a cache, to all its tokens.
-
-    Args:
-        q: ``(B, H, Q, D)``.
-        cache: holds the keys of these queries too.
-        q_pos: ``(Q,)`` or ``(B, Q)`` integers, tokens.
-        keep: boolean, broadcastable to ``(B, H, Q, K)`` over all cached keys.
-        scale: default ``1/sqrt(D)``.
-        backend: as in :func:`attend`; keys rotated page by page are always read eagerly.
-
-    Returns:
-        ``(B, H, Q, Dv)``, what the same rows of a full pass give.
-    """
-    kernel = NoPE() if cache.kernel is None else cache.kernel
-    scale = q.shape[3] ** -0.5 if scale is None else scale
-    call = {"q_pos": q_pos, "k_pos": cache.positions, "keep": keep, "scale": scale}
-    with torch.autocast(q.device.type, enabled=False):
-        if backend == "auto" and keep is None and is_simple(q, q_pos, cache, kernel):
-            return decode_one(q, q_pos, cache, kernel, scale)
-        if cache.mode == "paged":
-            like = q.new_empty(()).expand(*cache.keys.shape[:3], q.shape[3])  # its shape counts
-            checked = make_problem(q, like, cache.values, kernel, **call)
-            given = {f.name: getattr(checked, f.name) for f in fields(Problem) if f.init}
-            given |= {"q_pos": as_positions(q_pos), "k_pos": cache.positions}  # pages' own origins
-            return eager.run(_PagedProblem(**given, cache=cache))
-        if cache.mode == "rotated":
-            q, _ = kernel.rotate(q, None, q_pos, None)
-            kernel = _BiasOf(kernel)
-        problem = make_problem(q, cache.keys, cache.values, kernel, **call)
-        if cache.runs_on_to(problem.q_pos):
-            problem.offset_found = 0
-        if kernel.biases and problem.offset == 0 and not torch.is_grad_enabled():
-            problem.table = cache.falling_bias(wide(q)).flip(1)
-        return run_plan(problem, backend)
+        table = self._bias
+        if table is None or table.shape[1] < self.length or table.dtype != number:
+            lags = torch.arange(max(64, 2 * self.length), device=self.positions.device).flip(0)
+            values = kernel.lag_bias(lags)
+            assert values is not None  # biases says so
+            table = self._bias = values.to(number)
+            self._infinite = first_infinite(table, lags) if kernel.unknown_growth() else None
+        if self._infinite is not None and self._infinite < self.length:
+            raise ValueError(infinite_bias(kernel, self._infinite, number))
+        return table

@@ -5,12 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..conventions import as_positions
+from ..conventions import as_positions, wide
 from ..kernels.base import PositionKernel
 
 
-def check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:
-    """Raise unless q, k and v have shapes and dtypes that attention can join."""
+def check_tensors(q: Tensor, k: Tensor, v: Tensor, *, widened: bool = False) -> None:
+    """Raise unless q, k and v have shapes and dtypes that attention can join.
+
+    Args:
+        q, k, v: of the call.
+        widened: the keys come rotated, perhaps with more channels than the queries, and in fp32.
+    """
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.ndim != 4:
             raise ValueError(
@@ -20,11 +25,11 @@ def check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:
         raise ValueError(
             f"k {tuple(k.shape)} and v {tuple(v.shape)} differ in batch, heads or tokens"
         )
-    if q.shape[0] != k.shape[0] or q.shape[3] != k.shape[3]:
+    if q.shape[0] != k.shape[0] or (q.shape[3] != k.shape[3] and not widened):
         raise ValueError(f"q {tuple(q.shape)} and k {tuple(k.shape)} differ in batch or channels")
     if q.shape[1] % k.shape[1]:
         raise ValueError(f"{q.shape[1]} query heads are no multiple of {k.shape[1]} key heads")
-    if not q.dtype == k.dtype == v.dtype:
+    if not (q.dtype == v.dtype and (k.dtype == q.dtype or (widened and k.dtype == wide(q)))):
         raise ValueError(f"q, k, v have dtypes {q.dtype}, {k.dtype}, {v.dtype}: cast them to one")
     if not q.dtype.is_floating_point:
         raise ValueError(f"q, k, v have dtype {q.dtype}: attention needs floating-point numbers")
@@ -35,13 +40,13 @@ def check_tensors(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 def check_kernel(
-    kernel: PositionKernel, heads: int, kv_heads: int, head_dim: int, who: str = "call"
+    kernel: PositionKernel, heads: int, kv_heads: int, head_dim: int | None, who: str = "call"
 ) -> None:
-    """Raise unless the kernel was made for these heads and channels."""
+    """Raise unless the kernel was made for these heads and channels (None: already rotated)."""
     wants = (
         ("query heads", kernel.bias_heads if kernel.biases else None, heads),
-        ("key heads", kernel.rotary_heads, kv_heads),
-        ("channels per head", kernel.head_dim, head_dim),
+        ("key heads", None if head_dim is None else kernel.rotary_heads, kv_heads),
+        ("channels per head", None if head_dim is None else kernel.head_dim, head_dim),
     )
     for what, wanted, given in wants:
         if wanted is not None and wanted != given:
@@ -61,7 +66,7 @@ def check_positions(
         return last, rows, True
     if k_pos is None and queries == keys:
         k_pos = q_pos
-    if q_pos is None and queries <= keys:
+    if q_pos is None and k_pos is not None and queries <= keys:
         q_pos = k_pos[..., keys - queries :]
     if q_pos is None or k_pos is None:
         raise ValueError(

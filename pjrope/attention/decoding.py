@@ -1,18 +1,86 @@
-"""One new token behind a cache: two products and a softmax, as there is nothing to block or mask."""
+"""Attention of new tokens to all that a cache holds."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from ..conventions import wide
 from ..kernels.base import PositionKernel
+from ..kernels.nope import NoPE
+from .backends import BACKENDS, eager
+from .blocks import plan
+from .cache import KVCache
+from .call import Call, make_call
 from .checks import check_kernel, check_tensors
+from .planning import choose
+from .scores import Scores
 
-if TYPE_CHECKING:
-    from .cache import KVCache
+_NOPE = NoPE()
+
+
+def attend_cached(
+    q: Tensor,
+    cache: KVCache,
+    *,
+    q_pos: Tensor,
+    keep: Tensor | None = None,
+    scale: float | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    """Causal attention of new queries, the last tokens of a cache, to all its tokens.
+
+    Args:
+        q: ``(B, H, Q, D)``.
+        cache: holds the keys of these queries too.
+        q_pos: ``(Q,)`` or ``(B, Q)`` integers, tokens.
+        keep: boolean, broadcastable to ``(B, H, Q, K)`` over all cached keys.
+        scale: default ``1/sqrt(D)``.
+        backend: as in :func:`attend`; keys rotated page by page are always read eagerly.
+
+    Returns:
+        ``(B, H, Q, Dv)``, what the same rows of a full pass give.
+    """
+    kernel = _NOPE if cache.kernel is None else cache.kernel
+    scale = q.shape[3] ** -0.5 if scale is None else scale
+    with torch.autocast(q.device.type, enabled=False):
+        if backend == "auto" and keep is None and is_simple(q, q_pos, cache, kernel):
+            return decode_one(q, q_pos, cache, kernel, scale)
+        if cache.mode == "rotated":
+            q = kernel.rotate(q, None, q_pos, None)[0].to(q.dtype)
+        call = make_call(
+            q,
+            cache.keys,
+            cache.values,
+            kernel,
+            q_pos=q_pos,
+            k_pos=cache.positions,
+            keep=keep,
+            scale=scale,
+            keys_rotated=cache.mode != "raw",
+        )
+        if cache.mode == "paged":
+            return _by_page(call, cache)
+        if cache.runs_on_to(call.q_pos):
+            call = replace(call, known_offset=0)
+        if kernel.biases and call.offset == 0 and not torch.is_grad_enabled():
+            table = cache.reversed_bias(wide(q))
+            call = replace(call, table=None if table is None else table.flip(1))
+        name, _ = choose(call, backend)
+        return BACKENDS[name].run(call)
+
+
+def _by_page(call: Call, cache: KVCache) -> Tensor:
+    """Attention to keys that sit in a cache, rotated page by page."""
+    scores, rows = Scores(call), []
+    for block in plan(call):
+        own = slice(block.start, block.stop)
+        logits = cache.logits(call.q[:, :, own], call.q_pos[..., own], block.high)
+        logits = logits.to(wide(call.q)) * call.scale
+        rows.append(eager.weighted(scores, block, logits).to(call.q.dtype))
+    return torch.cat(rows, dim=2)
 
 
 def is_simple(q: Tensor, q_pos: Tensor, cache: KVCache, kernel: PositionKernel) -> bool:
@@ -21,13 +89,13 @@ def is_simple(q: Tensor, q_pos: Tensor, cache: KVCache, kernel: PositionKernel) 
     One query in fp32 or fp64, no gradients, keys that need no more than a rotation of the query, and
     positions that run on where a bias reads its lags from them.
     """
-    turned = cache.mode in ("rotated", "paged") or not (kernel.rotates or kernel.scored)
+    rotated = cache.mode in ("rotated", "paged") or not (kernel.rotates or kernel.scored)
     return (
         q.shape[2] == 1
         and q.dtype == wide(q)  # halves would round logits: fused kernels sum them in fp32
         and not torch.is_grad_enabled()
         and not torch.compiler.is_compiling()
-        and turned
+        and rotated
         and (not kernel.biases or cache.runs_on_to(q_pos))
     )
 
@@ -35,7 +103,7 @@ def is_simple(q: Tensor, q_pos: Tensor, cache: KVCache, kernel: PositionKernel) 
 def decode_one(
     q: Tensor, q_pos: Tensor, cache: KVCache, kernel: PositionKernel, scale: float
 ) -> Tensor:
-    """Attention of the last token to all tokens of a cache.
+    """Attention of the last token to all tokens of a cache: two products and a softmax.
 
     The heads that share a key head count as its queries, so keys and values are never repeated. On
     the CPU torch's fused attention takes half as long again for one query.
@@ -57,12 +125,12 @@ def decode_one(
     else:
         check_tensors(q, keys, values)
         if cache.mode == "rotated":
-            q, _ = kernel.rotate(q, None, q_pos, None)
+            q = kernel.rotate(q, None, q_pos, None)[0].to(q.dtype)
         queries = q[:, :, 0].unflatten(1, (-1, groups))
         logits = (queries @ keys.mT.to(q.dtype)).flatten(1, 2)[:, :, None]
     logits = logits * scale
-    falling = cache.falling_bias(wide(q))
-    if falling is not None:
-        logits += falling[:, falling.shape[1] - cache.length :][:, None]
+    bias = cache.reversed_bias(wide(q))
+    if bias is not None:
+        logits += bias[:, bias.shape[1] - cache.length :][:, None]
     weights = logits.softmax(-1)[:, :, 0].unflatten(1, (-1, groups))
     return (weights.to(values.dtype) @ values).flatten(1, 2)[:, :, None]

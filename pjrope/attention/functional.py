@@ -8,8 +8,9 @@ from torch import Tensor
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from ..positions.lags import Causal
-from .planning import Plan, make_plan, run_plan
-from .problem import make_problem
+from .backends import BACKENDS
+from .call import make_call
+from .planning import Plan, choose, make_plan
 
 _NOPE = NoPE()
 
@@ -38,7 +39,7 @@ def attend_plan(
     Raises:
         ValueError: as for :func:`attend`.
     """
-    problem = make_problem(
+    call = make_call(
         q,
         k,
         v,
@@ -50,7 +51,7 @@ def attend_plan(
         segments=segments,
         scale=scale,
     )
-    return make_plan(problem, backend)
+    return make_plan(call, backend)
 
 
 def attend(
@@ -93,7 +94,7 @@ def attend(
     Limits: a mask given as ``keep`` is as large as its caller made it; nothing here allocates
     Q x K at once beyond a block.
     """
-    problem = make_problem(
+    call = make_call(
         q,
         k,
         v,
@@ -106,4 +107,5 @@ def attend(
         scale=scale,
     )
     with torch.autocast(q.device.type, enabled=False):
-        return run_plan(problem, backend)
+        name, _ = choose(call, backend)
+        return BACKENDS[name].run(call)

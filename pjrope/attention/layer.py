@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from ..positions.lags import Causal, check_causal
-from .cache import KVCache, attend_cached
+from .cache import KVCache
 from .checks import check_kernel
+from .decoding import attend_cached
 from .functional import attend
 
 
@@ -68,6 +69,7 @@ class AttentionLayer(nn.Module):
         q_pos: Tensor | None = None,
         keep: Tensor | None = None,
         segments: tuple[Tensor, Tensor] | None = None,
+        last_only: bool = False,
     ) -> Tensor:
         """Attend within x, and to what the cache holds.
 
@@ -77,28 +79,35 @@ class AttentionLayer(nn.Module):
             q_pos: ``(N,)`` or ``(B, N)`` positions of x, default behind the cache's tokens.
             keep: boolean, broadcastable to ``(B, H, N, K)``, K counting cached tokens too.
             segments: document ids, as in :func:`attend`; not together with a cache.
+            last_only: query the last token alone, with keys and values of all.
 
         Returns:
-            ``(B, N, width)``.
+            ``(B, N, width)``, or ``(B, 1, width)``.
         """
+        rows = slice(-1, None) if last_only else slice(None)
         q, k, v = (
-            f(x).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
-            for f in (self.query, self.key, self.value)
+            f(y).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+            for f, y in ((self.query, x[:, rows]), (self.key, x), (self.value, x))
         )
-        if cache is None:
+        if keep is not None and keep.ndim > 1 and keep.shape[-2] > 1:
+            keep = keep[..., rows, :]
+        if cache is not None:
+            if segments is not None or self.causal is not True:
+                raise ValueError("a cache holds one document, causally: drop segments or the cache")
+            y = self._cached(q, k, v, cache, q_pos, keep)
+        else:
             y = attend(
                 q,
                 k,
                 v,
                 self.kernel,
-                q_pos=q_pos,
+                q_pos=None if q_pos is None else q_pos[..., rows],
+                k_pos=q_pos,
                 causal=self.causal,
                 keep=keep,
-                segments=segments,
+                segments=None if segments is None else (segments[0][..., rows], segments[1]),
                 backend=self.backend,
             )
-        else:
-            y = self._cached(q, k, v, cache, q_pos, keep, segments)
         return self.out(y.transpose(1, 2).flatten(2))
 
     def _cached(
@@ -109,10 +118,7 @@ class AttentionLayer(nn.Module):
         cache: KVCache,
         q_pos: Tensor | None,
         keep: Tensor | None,
-        segments: tuple[Tensor, Tensor] | None,
     ) -> Tensor:
-        if segments is not None or self.causal is not True:
-            raise ValueError("a cache holds one document, causally: drop segments or the cache")
         if cache.kernel is None and cache.length:
             raise ValueError(
                 "this cache was filled without a kernel: make it KVCache(kernel=layer.kernel)"
@@ -122,6 +128,7 @@ class AttentionLayer(nn.Module):
         elif cache.kernel is not self.kernel:
             raise ValueError("this cache belongs to another layer: give each layer its own KVCache")
         if q_pos is None:
-            q_pos = torch.arange(cache.length, cache.length + q.shape[2], device=q.device)
+            q_pos = torch.arange(cache.length, cache.length + k.shape[2], device=q.device)
         cache.append(k, v, q_pos)
+        q_pos = q_pos[..., q_pos.shape[-1] - q.shape[2] :]
         return attend_cached(q, cache, q_pos=q_pos, keep=keep, backend=self.backend)

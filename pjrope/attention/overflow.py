@@ -2,56 +2,99 @@
 
 from __future__ import annotations
 
-import math
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
 
-from ..conventions import wide
 from ..kernels.base import PositionKernel
-from ..kernels.growth import FURTHEST
 from ..positions.lags import lags
+from .blocks import Block
+from .masks import Masks
 
-if TYPE_CHECKING:
-    from .problem import Problem
-
-# Powers below it leave parameters a factor of 1e10 in fp32, beside the room for content.
-HARMLESS = 1e24
+ROWS = 512  # queries whose lags are read at once
 
 
-def harmless(kernel: PositionKernel) -> float:
-    """Tokens up to which nothing is read to know that a kernel's numbers stay in fp32."""
-    if kernel.degree == 0:
-        return math.inf
-    return HARMLESS ** (1 / kernel.degree) / kernel.steepness
-
-
-def may_overflow(kernel: PositionKernel) -> bool:
-    """True if some distance is not :func:`harmless`."""
-    return harmless(kernel) < FURTHEST
-
-
-def overflows(kernel: PositionKernel, distance: int, number: torch.dtype) -> bool:
-    """True if the kernel's numbers may leave a number type at this distance.
+def check_overflow(kernel: PositionKernel, distance: int, number: torch.dtype) -> None:
+    """Raise where the kernel's numbers may leave a number type at this distance.
 
     Args:
         kernel: of the call.
         distance: largest lag, or position for a kernel that is not relative, tokens.
         number: type in which biases and grown channels are computed.
     """
-    near = distance <= harmless(kernel)
-    return not near and not kernel.largest(float(distance)) <= torch.finfo(number).max
+    growth = kernel.growth
+    if growth.overflows(distance, number):
+        raise ValueError(
+            f"{type(kernel).__name__} leaves {number} at {growth.overflow_at(number)} tokens, this "
+            f"call reaches {distance}: use a lower order, smaller amplitudes or shear, a larger "
+            "length, damping, or fp64 inputs"
+        )
 
 
-def check_overflow(kernel: PositionKernel, distance: int, number: torch.dtype) -> None:
-    """Raise where a kernel :func:`overflows`."""
-    if not overflows(kernel, distance, number):
+def check_distance(
+    kernel: PositionKernel,
+    q_pos: Tensor,
+    k_pos: Tensor,
+    masks: Masks,
+    number: torch.dtype,
+    default_positions: bool = False,
+) -> None:
+    """Raise where the kernel would leave the number type at a distance that the call reaches.
+
+    Args:
+        kernel: of the call.
+        q_pos: ``(Q,)`` or ``(B, Q)``, tokens.
+        k_pos: ``(K,)`` or ``(B, K)``, tokens.
+        masks: which pairs may attend.
+        number: type in which biases and grown channels are computed.
+        default_positions: positions are 0 … K-1, so that nothing needs to be read.
+    """
+    if torch.compiler.is_compiling() or not kernel.growth.asks:
         return
-    raise ValueError(
-        f"{type(kernel).__name__} leaves {number} at {kernel.overflow_at(number)} tokens, this call "
-        f"reaches {distance}: use a lower order, smaller amplitudes or shear, a larger length, "
-        "damping, or fp64 inputs"
+    if default_positions:
+        distance = max(masks.queries, masks.keys) - 1
+    elif not kernel.claims.relative:
+        distance = largest_position(q_pos, k_pos)
+    else:
+        distance = largest_lag(q_pos, k_pos)
+        if masks.masked and kernel.growth.overflows(distance, number):
+            distance = largest_visible(q_pos, k_pos, masks)
+    check_overflow(kernel, distance, number)
+
+
+def check_finite(
+    kernel: PositionKernel,
+    values: Tensor,
+    at: Tensor,
+    q_pos: Tensor,
+    k_pos: Tensor,
+    masks: Masks,
+) -> None:
+    """Raise if a bias of unknown growth is not finite at a lag that a call reaches.
+
+    Args:
+        kernel: of the call.
+        values: ``(H, n)`` its bias.
+        at: ``(n,)`` the lags it is for, tokens.
+        q_pos, k_pos, masks: as for :func:`check_distance`.
+    """
+    if torch.compiler.is_compiling() or values.is_meta or not kernel.unknown_growth():
+        return
+    first = first_infinite(values, at)
+    if first is not None and first <= largest_visible(q_pos, k_pos, masks):
+        raise ValueError(infinite_bias(kernel, first, values.dtype))
+
+
+def first_infinite(values: Tensor, at: Tensor) -> int | None:
+    """The smallest lag at which a bias is inf or nan in some head, or None."""
+    finite = values.detach().isfinite().all(0)
+    return None if bool(finite.all()) else int(at[~finite].abs().min())
+
+
+def infinite_bias(kernel: PositionKernel, lag: int, number: torch.dtype) -> str:
+    """The error of a bias that is not finite."""
+    return (
+        f"the bias of {' and '.join(kernel.unknown_growth())} is not finite in {number} at lag {lag}, "
+        "which this call reaches: bound it, use fp64 inputs, or hide keys with keep"
     )
 
 
@@ -71,26 +114,14 @@ def largest_position(q_pos: Tensor, k_pos: Tensor) -> int:
     return int(torch.maximum(q_pos.abs().max(), k_pos.abs().max()))
 
 
-def check_distance(problem: Problem) -> None:
-    """Raise where the kernel would leave the number type at a distance that the call reaches."""
-    kernel, positions, number = problem.kernel, (problem.q_pos, problem.k_pos), wide(problem.q)
-    if problem.plain:
-        distance = max(problem.queries, problem.keys) - 1
-    elif not kernel.claims.relative:
-        distance = largest_position(*positions)
-    else:
-        distance = largest_lag(*positions)
-        if problem.masked and overflows(kernel, distance, number):
-            distance = largest_visible(problem)
-    check_overflow(kernel, distance, number)
-
-
-def largest_visible(problem: Problem) -> int:
+def largest_visible(q_pos: Tensor, k_pos: Tensor, masks: Masks) -> int:
     """Largest lag of a pair that may attend: hidden ones may be any, and are read pair by pair."""
     most = 0
-    for start, stop, keys in problem.blocks():
-        d = lags(problem.q_pos[..., start:stop], problem.k_pos[..., :keys]).abs()
-        kept = problem.kept(start, stop, keys)
+    for start in range(0, masks.queries, ROWS):
+        stop = min(masks.queries, start + ROWS)
+        block = Block(start, stop, *masks.seen(start, stop))
+        d = lags(q_pos[..., start:stop], k_pos[..., block.low : block.high]).abs()
+        kept = masks.of(block, d.device)
         if kept is not None and kept.ndim == 4:
             kept = kept.any(1)
         most = max(most, int(d.max() if kept is None else torch.where(kept, d, 0).max()))

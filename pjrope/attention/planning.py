@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from .backends import BACKENDS, sdpa, toeplitz
-from .problem import Problem
+from .blocks import rows_of
+from .call import Call
 
 # In training, below so many queries masks and torch's own gradient of them cost less than the table;
 # twice as many where the bias has nothing to learn. `pjrope bench` measures both on a 2-core CPU.
@@ -30,60 +30,68 @@ class Plan:
     peak_bytes: int
 
 
-def _estimate(problem: Problem, fused: bool) -> int:
-    wide = 8 if problem.q.dtype == torch.float64 else 4
-    copies = (
-        problem.q.numel() + problem.k.numel() * problem.groups + problem.v.numel() * problem.groups
-    )
-    output = problem.q.shape[0] * problem.q.shape[1] * problem.queries * problem.v.shape[3]
-    total = copies + output
-    if not fused:
-        heads = problem.q.shape[0] * problem.q.shape[1]
-        total += 3 * heads * min(problem.block, problem.queries) * problem.keys
-    if problem.kernel.biases:
-        total += 2 * problem.q.shape[1] * problem.keys
-    return total * wide
+def choose(call: Call, backend: str = "auto") -> tuple[str, str]:
+    """The backend for a checked call, and why.
 
-
-def make_plan(problem: Problem, backend: str) -> Plan:
-    """The plan for a checked call.
+    Args:
+        call: the checked call.
+        backend: "auto" or a name.
 
     Raises:
         ValueError: an unknown backend, or one that refuses the call.
     """
-    if backend not in ("auto", *BACKENDS):
+    if backend == "auto":
+        return _choice(call)
+    if backend not in BACKENDS:
         raise ValueError(f"backend is {backend!r}, this version has {('auto', *BACKENDS)}")
-    if backend != "auto" and (why := BACKENDS[backend].refuses(problem)):
+    if why := BACKENDS[backend].refuses(call):
         raise ValueError(f"backend {backend!r} cannot take this call, since {why}: use 'auto'")
-    name, reason = _choice(problem) if backend == "auto" else (backend, "asked for")
-    fused = name in ("fold", "toeplitz") or (name == "sdpa" and sdpa.fuses(problem))
-    return Plan(name, reason, _estimate(problem, fused))
+    return backend, "asked for"
 
 
-def _choice(problem: Problem) -> tuple[str, str]:
-    """The backend for a call and why."""
-    if problem.kernel.scored:
+def make_plan(call: Call, backend: str) -> Plan:
+    """The plan for a checked call.
+
+    Raises:
+        ValueError: as :func:`choose`.
+    """
+    name, reason = choose(call, backend)
+    fused = name in ("fold", "toeplitz") or (name == "sdpa" and sdpa.fuses(call))
+    return Plan(name, reason, _estimate(call, fused))
+
+
+def _choice(call: Call) -> tuple[str, str]:
+    if call.scored:
         return "eager", "the kernel defines whole scores"
-    if sdpa.fuses(problem):
+    if sdpa.fuses(call):
         return "sdpa", "no bias and no mask: one fused call"
-    if not problem.kernel.biases:
-        return "sdpa", f"query blocks of {problem.block}: {_obstacle(problem)}"
-    short = SHORT if any(p.requires_grad for p in problem.kernel.parameters()) else 2 * SHORT
-    if problem.training and problem.queries < short:
+    if not call.biases:
+        return "sdpa", f"query blocks of {rows_of(call)}: {_obstacle(call)}"
+    short = SHORT if any(p.requires_grad for p in call.kernel.parameters()) else 2 * SHORT
+    if call.training and call.queries < short:
         return "sdpa", f"a bias in training, short: fewer than {short} queries"
-    if why := toeplitz.refuses(problem):
-        return "sdpa", f"query blocks of {problem.block}: a bias, and {why}"
+    if why := toeplitz.refuses(call):
+        return "sdpa", f"query blocks of {rows_of(call)}: a bias, and {why}"
     return "toeplitz", "a bias: one table, read as a strided view"
 
 
-def _obstacle(problem: Problem) -> str:
-    if problem.masked:
+def _obstacle(call: Call) -> str:
+    if call.masks.masked:
         return "there is a mask beside causality"
-    if problem.local:
+    if call.local:
         return "the kernel needs an origin per block"
-    return "queries and keys differ in number"
+    return "there is a window" if call.masks.window else "queries and keys differ in number"
 
 
-def run_plan(problem: Problem, backend: str) -> Tensor:
-    """Choose a backend and run it: ``(B, H, Q, Dv)``."""
-    return BACKENDS[make_plan(problem, backend).backend].run(problem)
+def _estimate(call: Call, fused: bool) -> int:
+    """Bytes that the forward pass allocates beside its inputs."""
+    copies = call.q.numel() + (call.k.numel() + call.v.numel()) * call.groups
+    heads = call.q.shape[0] * call.q.shape[1]
+    total = copies + heads * call.queries * call.v.shape[3]
+    if not fused:
+        low, high = call.masks.seen(0, min(rows_of(call), call.queries))
+        seen = call.keys if call.masks.window is None else high - low
+        total += 3 * heads * min(rows_of(call), call.queries) * seen
+    if call.biases:
+        total += 2 * call.q.shape[1] * call.keys
+    return total * (8 if call.q.dtype == torch.float64 else 4)

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 
 from ..attention import AttentionLayer
 from ..attention.backends.eager import masked_softmax
-from ..attention.problem import Problem, make_problem
+from ..attention.blocks import Block, plan
+from ..attention.call import make_call
+from ..attention.scores import Scores
 from ..kernels._values import check_count
 from ..positions.lags import lags
 from .views import attention_layers
@@ -85,10 +87,10 @@ def _of_layer(layer: AttentionLayer, x: Tensor, queries: int, near: int) -> dict
     )
     last = torch.arange(x.shape[1] - queries, x.shape[1], device=x.device)
     placed_q, placed_k = layer.kernel.rotate(q, k[:, :, -queries:], last, last)
-    problem = make_problem(q, k, v, layer.kernel, causal=layer.causal)
-    problem.prepare()
-    parts = [_of_block(problem, *block, near) for block in problem.blocks()]
-    weights = [stop - start for start, stop, _ in problem.blocks()]
+    call = make_call(q, k, v, layer.kernel, causal=layer.causal)
+    scores, blocks = Scores(call), plan(call)
+    parts = [_of_block(scores, block, near) for block in blocks]
+    weights = [block.stop - block.start for block in blocks]
     means = {
         name: sum(w * part[name] for w, part in zip(weights, parts, strict=True)) / queries
         for name in parts[0]
@@ -108,16 +110,17 @@ def _norm(x: Tensor) -> float:
     return float(x.double().norm(dim=-1).mean())
 
 
-def _of_block(problem: Problem, start: int, stop: int, keys: int, near: int) -> dict[str, float]:
-    scores = problem.logits(start, stop, keys).double()
-    bias = problem.bias(start, stop, keys)
+def _of_block(found: Scores, block: Block, near: int) -> dict[str, float]:
+    scores = found.logits(block).double()
+    bias = found.bias(block)
     bias = torch.zeros_like(scores[:1]) if bias is None else bias.double()
-    keep = problem.kept(start, stop, keys)
+    keep = found.mask(block)
     keep = torch.ones_like(scores[0, 0], dtype=torch.bool) if keep is None else keep
     logits = scores + bias
     weights = masked_softmax(logits, keep)
     entropy = torch.special.entr(weights).sum(-1)
-    d = lags(problem.q_pos[..., start:stop], problem.k_pos[..., :keys])
+    start, stop, low, high = block
+    d = lags(found.call.q_pos[..., start:stop], found.call.k_pos[..., low:high])
     most = keep.sum(-1).double().log().clamp(min=math.ulp(1.0))
     return {
         "score_std": _std(scores, keep),

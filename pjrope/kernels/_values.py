@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -147,3 +147,47 @@ def plain_rate(value: float | Tensor | None) -> float | list | None:
         if value is None or isinstance(value, int | float)
         else torch.as_tensor(value, device="cpu").tolist()
     )
+
+
+def plain_number(value: Any) -> Any:
+    """Numbers of numpy and torch as Python's own, so that a spec is JSON."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
+
+
+def keep_wide(fn: Any, tensor: Tensor) -> Tensor:
+    """``fn(tensor)``, but never below fp32, and constants in the type they have."""
+    try:
+        moved = fn(tensor)
+    except TypeError:  # a device without fp64 (MPS)
+        return fn(tensor.float())
+    constant = not isinstance(tensor, nn.Parameter)
+    narrowed = moved.dtype in (torch.float16, torch.bfloat16) or (
+        constant and moved.dtype != tensor.dtype
+    )
+    if not tensor.is_floating_point() or not narrowed:
+        return moved
+    return tensor.to(moved.device)
+
+
+def added(terms: Sequence[Tensor]) -> Tensor:
+    """The sum of at least one tensor, from left to right."""
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def common(name: str, values: list[int | None]) -> int | None:
+    """The one number that all parts with an opinion share, else a ValueError."""
+    wanted = {v for v in values if v is not None}
+    if len(wanted) > 1:
+        raise ValueError(f"parts disagree on {name}: {sorted(wanted)}; build them with the same")
+    return wanted.pop() if wanted else None
+
+
+def joined(tensors: list[Tensor]) -> Tensor:
+    """Channels side by side in the widest dtype: a part that needs fp32 products keeps them."""
+    dtype = tensors[0].dtype
+    for tensor in tensors[1:]:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return torch.cat([tensor.to(dtype) for tensor in tensors], dim=-1)

@@ -11,15 +11,15 @@ from ._values import check_count, check_length, parameter, per_head, real_lags, 
 from .alibi import fold_line
 from .base import Claims, PositionKernel
 from .characteristic import Root
-from .growth import jet_bound, steepness
+from .growth import Growth, anywhere, jet_bound, steepness
 
 RHO = {"linear": coordinates.linear, "lightcone": coordinates.rapidity}
 
 
-def rho_at(kernel: PositionKernel, distance: float) -> float:
+def rho_at(coordinate: str, length: float, distance: float) -> float:
     """The coordinate of an affine sector at one distance, tokens."""
     d = torch.tensor(distance, dtype=torch.float64, device="cpu")
-    return float(RHO[kernel.coordinate](d, kernel.length))
+    return float(RHO[coordinate](d, length))
 
 
 class Affine(PositionKernel):
@@ -41,6 +41,8 @@ class Affine(PositionKernel):
     Reference: PJ-RoPE paper, affine sector. Chapter: ch-alibi.
     """
 
+    bias_heads: int
+
     def __init__(
         self, heads: int, length: float, *, slope: float | Tensor = 2.0, coordinate: str = "linear"
     ) -> None:
@@ -56,7 +58,7 @@ class Affine(PositionKernel):
             coordinate=coordinate,
         )
         self.bias_heads, self.length, self.coordinate = heads, length, coordinate
-        self.steepness = steepness(length, float(slopes.max()))
+        self._steepness = steepness(length, float(slopes.max()))
         self.raw_slope = parameter(softplus_inverse(slopes))
 
     @property
@@ -73,11 +75,12 @@ class Affine(PositionKernel):
         return softplus(self.raw_slope)
 
     @property
-    def degree(self) -> int:
-        return 1 if self.folds else 0
+    def growth(self) -> Growth:
+        return Growth(self._bound, anywhere, 1 if self.folds else 0, self._steepness)
 
-    def largest(self, distance: float) -> float:
-        return jet_bound(self.slope[:, None], None, 0.0) * rho_at(self, distance)
+    def _bound(self, distance: float) -> float:
+        most = jet_bound(self.slope[:, None], None, 0.0)
+        return most * rho_at(self.coordinate, self.length, distance)
 
     def lag_bias(self, lags: Tensor) -> Tensor:
         rho = RHO[self.coordinate](real_lags(lags), self.length)

@@ -9,7 +9,7 @@ from ..conventions import phase_dtype
 from ._values import check_count, constant, real_lags
 from .base import PositionKernel
 from .characteristic import Root
-from .growth import jet_bound
+from .growth import Growth, anywhere, jet_bound
 
 
 def alibi_slopes(heads: int) -> Tensor:
@@ -45,14 +45,19 @@ class ALiBi(PositionKernel):
     Reference: Press and others (2022). Chapter: ch-alibi.
     """
 
-    degree = 1
+    bias_heads: int
+    slopes: Tensor
 
     def __init__(self, heads: int) -> None:
         super().__init__(heads=check_count("heads", heads))
         self.bias_heads = heads
         self.register_buffer("slopes", constant(alibi_slopes(heads)))
 
-    def largest(self, distance: float) -> float:
+    @property
+    def growth(self) -> Growth:
+        return Growth(self._bound, anywhere, degree=1)
+
+    def _bound(self, distance: float) -> float:
         return jet_bound(
             torch.stack([torch.zeros_like(self.slopes), self.slopes], -1), None, distance
         )

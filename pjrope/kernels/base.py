@@ -14,50 +14,28 @@ false, on every kernel.
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from ._values import keep_wide, plain_number
 from .characteristic import Root
-from .growth import first_beyond
+from .claims import Claims
+from .described import Described
+from .registry import kernel_from_spec, remember
 
-_REGISTRY: dict[str, type[PositionKernel]] = {}
-DEFAULT_REACH = 512.0  # tokens: a block of queries about its own origin
+__all__ = ["Claims", "PositionKernel", "kernel_from_spec"]
+
+# What is given as a tensor comes back as one, and None as None.
+Q = TypeVar("Q", Tensor, None)
+K = TypeVar("K", Tensor, None)
+
 _FACES = {"rotate": "rotates", "lag_bias": "biases", "fold": "folds", "scores": "scored"}
 
 
-@dataclass(frozen=True)
-class Claims:
-    """Properties that hold for every admissible parameter value of a kernel.
-
-    Attributes:
-        relative: the logit depends on positions through the lag only.
-        finite_rank: as a function of the lag it solves a constant-coefficient difference equation,
-            so its Hankel matrix has finite rank.
-        bounded: what the kernel adds to or multiplies into a logit has a finite upper bound over
-            d >= 0.
-        identity_at_zero: at lag 0 the score is q . k.
-        norm_preserving: ``rotate`` keeps the norm of q and of k.
-        length_free: a pair's logit does not change when longer positions appear in the call.
-    """
-
-    relative: bool = True
-    finite_rank: bool = True
-    bounded: bool = True
-    identity_at_zero: bool = True
-    norm_preserving: bool = True
-    length_free: bool = True
-
-    def __and__(self, other: Claims) -> Claims:
-        """What a composite may claim: that which both parts do."""
-        return Claims(*(getattr(self, f.name) and getattr(other, f.name) for f in fields(self)))
-
-
-class PositionKernel(nn.Module):
+class PositionKernel(Described):
     """Base of all kernels; does nothing to attention.
 
     Attributes:
@@ -66,103 +44,28 @@ class PositionKernel(nn.Module):
             tensors travel in the ``state_dict``.
         rotates, biases, folds, scored: which faces do something; set for a subclass that defines
             ``rotate``, ``lag_bias``, ``fold`` or ``scores`` and does not set them itself.
-        in_range: ``rotate`` keeps its channels' size at any absolute position, so no origin per
-            block is needed; None answers as ``norm_preserving``.
+        growth: a :class:`~pjrope.kernels.growth.Growth`, how numbers grow with distance; unknown
+            unless a kernel says it.
         bias_heads: query heads of the bias, None if there is none or any number will do.
         rotary_heads: key heads of the channel action, None if any number will do.
         head_dim: channels the channel action asks for, None if any number will do.
-        degree: highest power of a distance in the bias or the action; 0 where nothing grows like one.
-        steepness: what one token counts for in such a power by the values at construction, >= 1.
     """
-
-    claims = Claims()
-    in_range: bool | None = None
-    rotates = False
-    biases = False
-    folds = False
-    scored = False
-    bias_heads: int | None = None
-    rotary_heads: int | None = None
-    head_dim: int | None = None
-    degree: int = 0
-    steepness: float = 1.0
 
     def __init_subclass__(cls, *, register: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         for face, flag in _FACES.items():
             if face in cls.__dict__ and flag not in cls.__dict__ and getattr(cls, flag) is False:
                 setattr(cls, flag, True)
-        if not register:
-            return
-        known = _REGISTRY.get(cls.__name__)
-        if known is not None and known.__module__ != cls.__module__:
-            raise ValueError(
-                f"a kernel named {cls.__name__!r} exists in {known.__module__}: specs are read by "
-                "name, so choose another, or pass register=False in the class statement"
-            )
-        _REGISTRY[cls.__name__] = cls
+        if register:
+            remember(cls)
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__()
-        self._arguments = {name: _plain(value) for name, value in arguments.items()}
+        self._arguments = {name: plain_number(value) for name, value in arguments.items()}
 
     @property
     def spec(self) -> dict[str, Any]:
         return {"kernel": type(self).__name__, **copy.deepcopy(self._arguments)}
-
-    @property
-    def stays_in_range(self) -> bool:
-        """True if rotated channels keep their size at any absolute position."""
-        return self.claims.norm_preserving if self.in_range is None else self.in_range
-
-    def reach(self, number: torch.dtype) -> float:
-        """Tokens around an origin in which ``rotate`` keeps its precision.
-
-        Args:
-            number: dtype of the queries and keys.
-
-        Returns:
-            infinity where absolute positions do no harm; within twice the reach ``attend`` uses
-            one origin, beyond it every block gets its own.
-        """
-        return math.inf if self.stays_in_range else DEFAULT_REACH
-
-    def largest(self, distance: float) -> float:
-        """Upper bound of what grows with distance; 0 where nothing does.
-
-        Args:
-            distance: tokens: the largest lag, or position where the kernel is not relative.
-
-        Returns:
-            the bias, nats, plus what the action makes of products of channels up to 4096.
-        """
-        return 0.0
-
-    def overflow_at(self, number: torch.dtype) -> int | None:
-        """First distance at which the kernel's numbers may leave a number type.
-
-        ``attend`` computes biases and grown channels in fp32 at least, whatever its inputs are, and
-        refuses calls that reach the answer for that type; nothing is clamped.
-
-        Args:
-            number: a floating-point dtype.
-
-        Returns:
-            tokens, as in :meth:`largest`; None if no distance that an int64 holds does.
-
-        Raises:
-            ValueError: a dtype that is not floating-point.
-
-        Limits: ``attend`` does not ask inside graphs of ``torch.compile``, nor a kernel of degree 0
-            (a stabilized Jordan block refuses by its own check, at up to a percent more tokens), nor
-            where ``(steepness d)^degree`` stays below 1e24: a call whose parameters were trained
-            or loaded 1e10 times beyond their initial size can then answer with inf or nan.
-        """
-        if not (isinstance(number, torch.dtype) and number.is_floating_point):
-            raise ValueError(
-                f"number is {number!r}, a floating-point dtype is needed: torch.float32"
-            )
-        return first_beyond(self.largest, torch.finfo(number).max)
 
     @classmethod
     def from_arguments(cls, arguments: dict[str, Any]) -> PositionKernel:
@@ -173,11 +76,11 @@ class PositionKernel(nn.Module):
 
     def rotate(
         self,
-        q: Tensor | None,
-        k: Tensor | None,
+        q: Q,
+        k: K,
         q_pos: Tensor | None = None,
         k_pos: Tensor | None = None,
-    ) -> tuple[Tensor | None, Tensor | None]:
+    ) -> tuple[Q, K]:
         """Act on the channels of queries and keys.
 
         Args:
@@ -269,49 +172,9 @@ class PositionKernel(nn.Module):
 
     def _apply(self, fn: Any, recurse: bool = True) -> PositionKernel:
         """Move with the model, but never below fp32: bf16 frequencies forget the far lags."""
-        return super()._apply(lambda t: _keep_wide(fn, t), recurse)
+        return super()._apply(lambda t: keep_wide(fn, t), recurse)
 
     def extra_repr(self) -> str:
         return ", ".join(
             f"{k}={v!r}" for k, v in self._arguments.items() if not isinstance(v, list)
         )
-
-
-def _plain(value: Any) -> Any:
-    """Numbers of numpy and torch as Python's own, so that a spec is JSON."""
-    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
-
-
-def _keep_wide(fn: Any, tensor: Tensor) -> Tensor:
-    try:
-        moved = fn(tensor)
-    except TypeError:  # a device without fp64 (MPS)
-        return fn(tensor.float())
-    constant = not isinstance(tensor, nn.Parameter)
-    narrowed = moved.dtype in (torch.float16, torch.bfloat16) or (
-        constant and moved.dtype != tensor.dtype
-    )
-    if not tensor.is_floating_point() or not narrowed:
-        return moved
-    return tensor.to(moved.device)
-
-
-def kernel_from_spec(spec: dict[str, Any] | None) -> PositionKernel:
-    """The kernel that wrote ``spec`` (None gives :class:`~pjrope.kernels.nope.NoPE`).
-
-    Args:
-        spec: dict with the key "kernel" and the constructor's arguments, as JSON.
-
-    Raises:
-        ValueError: an unknown kernel name, or arguments the kernel does not take.
-    """
-    if spec is not None and not isinstance(spec, dict):
-        raise ValueError(f"a kernel's spec is a dict, as kernel.spec gives it, not {spec!r}")
-    spec = {"kernel": "NoPE"} if spec is None else copy.deepcopy(spec)
-    name = spec.pop("kernel", None)
-    if name not in _REGISTRY:
-        raise ValueError(f"kernel {name!r} is not known: there are {sorted(_REGISTRY)}")
-    try:
-        return _REGISTRY[name].from_arguments(spec)
-    except TypeError as error:
-        raise ValueError(f"spec of {name} does not fit: {error}") from error

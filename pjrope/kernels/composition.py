@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from ..conventions import wide
-from .base import Claims, PositionKernel, kernel_from_spec
+from ._values import added, common, joined
+from .base import Claims, K, PositionKernel, Q, kernel_from_spec
 from .characteristic import Root, merge_roots
+from .growth import Growth, anywhere, of_parts
 
+if TYPE_CHECKING:
 
-def _common(name: str, values: list[int | None]) -> int | None:
-    """The one number that all parts with an opinion share, else a ValueError."""
-    wanted = {v for v in values if v is not None}
-    if len(wanted) > 1:
-        raise ValueError(f"parts disagree on {name}: {sorted(wanted)}; build them with the same")
-    return wanted.pop() if wanted else None
+    class _Parts(nn.ModuleList):
+        def __iter__(self) -> Iterator[PositionKernel]: ...
+
+else:
+    _Parts = nn.ModuleList
 
 
 class Composite(PositionKernel, register=False):
     """A kernel made of parts; the spec holds theirs."""
 
-    def __init__(self, parts: list[PositionKernel], **arguments: Any) -> None:
+    def __init__(self, parts: Sequence[PositionKernel], **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.parts = nn.ModuleList(parts)
+        self.parts = _Parts(parts)
 
     @property
     def spec(self) -> dict[str, Any]:
@@ -36,7 +39,8 @@ class Composite(PositionKernel, register=False):
     def from_arguments(cls, arguments: dict[str, Any]) -> Composite:
         if set(arguments) != {"parts"} or not arguments["parts"]:
             raise ValueError(f"a {cls.__name__} is made of parts, its spec has {sorted(arguments)}")
-        return cls(*(kernel_from_spec(spec) for spec in arguments["parts"]))
+        build = cast(Callable[..., Composite], cls)
+        return build(*(kernel_from_spec(spec) for spec in arguments["parts"]))
 
     @property
     def claims(self) -> Claims:
@@ -44,10 +48,6 @@ class Composite(PositionKernel, register=False):
         for part in self.parts:
             claims = claims & part.claims
         return claims
-
-    @property
-    def in_range(self) -> bool:
-        return all(part.stays_in_range for part in self.parts if part.rotates)
 
     @property
     def rotates(self) -> bool:
@@ -68,31 +68,22 @@ class Composite(PositionKernel, register=False):
 
     @property
     def bias_heads(self) -> int | None:
-        return _common("heads", [part.bias_heads for part in self.parts])
+        return common("heads", [part.bias_heads for part in self.parts])
 
     @property
     def rotary_heads(self) -> int | None:
-        return _common("key heads", [part.rotary_heads for part in self.parts])
+        return common("key heads", [part.rotary_heads for part in self.parts])
 
-    def reach(self, number: torch.dtype) -> float:
+    @property
+    def growth(self) -> Growth:
+        free = all(part.any_origin for part in self.parts if part.rotates)
+        return of_parts([part.growth for part in self.parts], anywhere if free else self._reach)
+
+    def _reach(self, number: torch.dtype) -> float:
         return min((part.reach(number) for part in self.parts if part.rotates), default=math.inf)
 
-    @property
-    def degree(self) -> int:
-        return max(part.degree for part in self.parts)
-
-    @property
-    def steepness(self) -> float:
-        return max(part.steepness for part in self.parts)
-
-    def largest(self, distance: float) -> float:
-        return sum(part.largest(distance) for part in self.parts)
-
-    def overflow_at(self, number: torch.dtype) -> int | None:
-        # A part may know more than its size, such as where its own checks refuse a position.
-        own = [part.overflow_at(number) for part in self.parts]
-        first = [at for at in (super().overflow_at(number), *own) if at is not None]
-        return min(first, default=None)
+    def unknown_growth(self) -> list[str]:
+        return [name for part in self.parts for name in part.unknown_growth()]
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         for part in self.parts:
@@ -100,17 +91,18 @@ class Composite(PositionKernel, register=False):
 
     def lag_bias(self, lags: Tensor) -> Tensor | None:
         found = [part.lag_bias(lags) for part in self.parts if part.biases]
-        return sum(found) if found else None
+        return added([bias for bias in found if bias is not None]) if found else None
 
     def fold(self, q_pos: Tensor, k_pos: Tensor) -> tuple[Tensor, Tensor] | None:
         if not self.folds:
             return None
-        sides = [part.fold(q_pos, k_pos) for part in self.parts if part.biases]
-        return tuple(torch.cat(side, dim=-1) for side in zip(*sides, strict=True))
+        sides = [s for p in self.parts if p.biases and (s := p.fold(q_pos, k_pos)) is not None]
+        q_sides, k_sides = zip(*sides, strict=True)
+        return torch.cat(q_sides, dim=-1), torch.cat(k_sides, dim=-1)
 
     def roots(self) -> list[list[Root]] | None:
-        found = [part.roots() for part in self.parts]
-        if any(rows is None for rows in found):
+        found = [rows for part in self.parts if (rows := part.roots()) is not None]
+        if len(found) < len(self.parts):
             return None
         heads = max(len(rows) for rows in found)  # a key head serves a group of query heads
         return [
@@ -139,15 +131,15 @@ class Sum(Composite):
 
     @property
     def head_dim(self) -> int | None:
-        return _common("head_dim", [part.head_dim for part in self.parts])
+        return common("head_dim", [part.head_dim for part in self.parts])
 
     def rotate(
         self,
-        q: Tensor | None,
-        k: Tensor | None,
+        q: Q,
+        k: K,
         q_pos: Tensor | None = None,
         k_pos: Tensor | None = None,
-    ) -> tuple[Tensor | None, Tensor | None]:
+    ) -> tuple[Q, K]:
         for part in self.parts:
             if part.rotates:
                 return part.rotate(q, k, q_pos, k_pos)
@@ -191,25 +183,26 @@ class DirectSum(Composite):
 
     @property
     def head_dim(self) -> int:
-        return sum(part.head_dim for part in self.parts)
+        return sum(part.head_dim or 0 for part in self.parts)
 
     def rotate(
         self,
-        q: Tensor | None,
-        k: Tensor | None,
+        q: Q,
+        k: K,
         q_pos: Tensor | None = None,
         k_pos: Tensor | None = None,
-    ) -> tuple[Tensor | None, Tensor | None]:
-        sizes = [part.head_dim for part in self.parts]
-        sides: tuple[list[Tensor], list[Tensor]] = ([], [])
-        split = [[None] * len(sizes) if x is None else self._split(x, sizes) for x in (q, k)]
+    ) -> tuple[Q, K]:
+        none = [None] * len(self.parts)
+        q_parts = none if q is None else self._split(q)
+        k_parts = none if k is None else self._split(k)
         self._check_reach(q, k, q_pos, k_pos)
-        for part, q_part, k_part in zip(self.parts, *split, strict=True):
-            for side, turned in zip(sides, part.rotate(q_part, k_part, q_pos, k_pos), strict=True):
-                side.append(turned)
-        return tuple(
-            None if x is None else torch.cat(_widest(side), dim=-1)
-            for x, side in zip((q, k), sides, strict=True)
+        turned = [
+            part.rotate(own_q, own_k, q_pos, k_pos)
+            for part, own_q, own_k in zip(self.parts, q_parts, k_parts, strict=True)
+        ]
+        return (
+            None if q is None else joined([own_q for own_q, _ in turned]),
+            None if k is None else joined([own_k for _, own_k in turned]),
         )
 
     def of_key_heads(self, heads: slice) -> PositionKernel:
@@ -219,7 +212,7 @@ class DirectSum(Composite):
         if self.claims.relative or torch.compiler.is_compiling():
             return
         q, k, q_pos, k_pos = call
-        grows = [part for part in self.parts if part.claims.relative and not part.stays_in_range]
+        grows = [part for part in self.parts if part.claims.relative and not part.any_origin]
         for part in grows:
             for x, pos in ((q, q_pos), (k, k_pos)):
                 if x is not None and pos is not None and pos.numel():
@@ -231,19 +224,12 @@ class DirectSum(Composite):
                             "origin attend() can move, or less damping and shear"
                         )
 
-    @staticmethod
-    def _split(x: Tensor, sizes: list[int]) -> tuple[Tensor, ...]:
-        if x.shape[-1] != sum(sizes):
-            raise ValueError(f"{x.shape[-1]} channels, this direct sum was made for {sum(sizes)}")
-        return x.split(sizes, dim=-1)
-
-
-def _widest(tensors: list[Tensor]) -> list[Tensor]:
-    """Parts in one dtype, the widest: a part that needs fp32 products keeps them."""
-    dtype = tensors[0].dtype
-    for tensor in tensors[1:]:
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    return [tensor.to(dtype) for tensor in tensors]
+    def _split(self, x: Tensor) -> tuple[Tensor, ...]:
+        if x.shape[-1] != self.head_dim:
+            raise ValueError(
+                f"{x.shape[-1]} channels, this direct sum was made for {self.head_dim}"
+            )
+        return x.split([part.head_dim or 0 for part in self.parts], dim=-1)
 
 
 def direct_sum(*parts: PositionKernel) -> DirectSum:

@@ -20,13 +20,15 @@ from ._values import (
 )
 from .base import Claims, PositionKernel
 from .characteristic import Root
-from .growth import jet_bound, steepness
+from .growth import Growth, anywhere, jet_bound, steepness
 
 DAMPING = 0.1269280110429725  # softplus(-2), the initial damping of the PJ-RoPE protocol
 
 
 class JetSector(PositionKernel, ABC, register=False):
     """What the two jet kernels share: heads, one frequency a head, amplitudes by order."""
+
+    bias_heads: int
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class JetSector(PositionKernel, ABC, register=False):
             **more,
         )
         self.bias_heads, self.length, self.max_order = heads, length, max_order
-        self.zeta_scale, self.steepness = zeta_scale, steepness(length, zeta_scale)
+        self.zeta_scale, self._steepness = zeta_scale, steepness(length, zeta_scale)
         self.omega = parameter(ladder)
         self.zeta_re = parameter(torch.empty(heads, max_order + 1, device="cpu"))
         self.zeta_im = parameter(torch.empty(heads, max_order + 1, device="cpu"))
@@ -78,10 +80,14 @@ class JetSector(PositionKernel, ABC, register=False):
         return self.order_components(lags).sum(1)
 
     @property
-    def degree(self) -> int:
+    def growth(self) -> Growth:
+        return Growth(self._bound, anywhere, self._degree, self._steepness)
+
+    @property
+    def _degree(self) -> int:
         return self.max_order
 
-    def largest(self, distance: float) -> float:
+    def _bound(self, distance: float) -> float:
         zeta = torch.hypot(self.zeta_re.detach(), self.zeta_im.detach())
         return jet_bound(zeta, self._damping_of_bound(), distance / self.length)
 

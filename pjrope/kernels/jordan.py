@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from ..positions.frequencies import geometric
-from ._values import check_count, plain_rate
+from ._values import check_count, check_length, plain_rate
+from .blocks import BASE, Blocks
 from .composition import DirectSum, direct_sum
-from .jordan_action import BASE, JordanAction
-from .paths import paths_of
+from .jordan_action import JordanAction
+from .lag_charts import LagCharts, charts_of
 from .rope import RoPE
-
-FORMS = ("scaled", "exact", "stabilized", "lag")
+from .shear import Shear, shear_of
 
 
 class JordanRoPE(JordanAction):
@@ -78,25 +78,21 @@ class JordanRoPE(JordanAction):
         coordinate: str = "linear",
         parts: str = "both",
     ) -> None:
-        if form not in FORMS:
-            raise ValueError(f"form is {form!r}, known are {FORMS}")
+        shear = shear_of(form, charts_of(check_length(length), coordinate, parts))
         if check_count("order", order) < 2:
             raise ValueError(
                 "order is 1, which has no Jordan block: use RoPE, DampedRoPE or order=2"
             )
-        own = {"order": order, "form": form, "gamma": plain_rate(gamma), "eta": plain_rate(eta)}
         super().__init__(
-            head_dim,
-            heads,
-            length,
-            order,
-            form,
-            omega,
-            gamma,
-            eta,
-            own | {"coordinate": coordinate, "parts": parts},
-            paths=paths_of(length, coordinate, parts, form),
+            Blocks(head_dim, heads, order, shear, omega, gamma, eta),
+            order=order,
+            form=form,
+            gamma=plain_rate(gamma),
+            eta=plain_rate(eta),
+            coordinate=coordinate,
+            parts=parts,
         )
+        self.form = form
 
 
 class DampedRoPE(JordanAction):
@@ -126,7 +122,9 @@ class DampedRoPE(JordanAction):
         c: float | Tensor = 1.0,
         omega: Tensor | None = None,
     ) -> None:
-        super().__init__(head_dim, heads, length, 1, "scaled", omega, c, 0.0, {"c": plain_rate(c)})
+        shear = Shear(LagCharts(check_length(length)))
+        blocks = Blocks(head_dim, heads, 1, shear, omega, c, 0.0, damping_name="c")
+        super().__init__(blocks, c=plain_rate(c))
         if self.gamma_raw is None:
             raise ValueError("c is 0, which is RoPE without damping: use RoPE")
 

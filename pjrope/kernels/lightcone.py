@@ -75,12 +75,12 @@ class LightCone(JetSector):
         )
 
     @property
-    def degree(self) -> int:
+    def _degree(self) -> int:
         return self.max_order if self.parts == "phase" else 0
 
-    def largest(self, distance: float) -> float:
+    def _bound(self, distance: float) -> float:
         if self.parts == "phase":
-            return super().largest(distance)
+            return super()._bound(distance)
         # beta < 1, so every order stays below its amplitude
         zeta = torch.hypot(self.zeta_re.detach(), self.zeta_im.detach())
         return jet_bound(zeta.sum(-1, keepdim=True), None, 0.0)

@@ -8,11 +8,14 @@ import torch
 from torch import Tensor
 
 from ..positions.coordinates import bounded_shear, linear
-from ._values import check_count, parameter, plain_rate
+from ._values import added, check_count, check_length, parameter, plain_rate
 from .base import Claims
-from .growth import ROOM, jet_bound, steepness
-from .jordan_action import JordanAction, toeplitz_product
+from .blocks import Blocks
+from .growth import ROOM, Growth, anywhere, jet_bound, steepness
+from .jordan_action import JordanAction
 from .jordan_growth import SHEAR, grown
+from .lag_charts import LagCharts
+from .shear import Shear, toeplitz_product
 
 FORMS = ("relative", "absolute")
 
@@ -69,12 +72,17 @@ class JordanMixture(JordanAction):
             )
         if not bool(torch.isfinite(amplitudes).all()):
             raise ValueError(f"alpha is {alpha}: finite amplitudes are needed")
-        own = {"order": order, "form": form, "c": plain_rate(c), "alpha": plain_rate(alpha)}
-        super().__init__(head_dim, heads, length, order, "scaled", omega, c, 0.0, own)
-        blocks = head_dim // (2 * order)
+        shear = Shear(LagCharts(check_length(length)))
+        super().__init__(
+            Blocks(head_dim, heads, order, shear, omega, c, 0.0, damping_name="c"),
+            order=order,
+            form=form,
+            c=plain_rate(c),
+            alpha=plain_rate(alpha),
+        )
         self.absolute = form == "absolute"
-        self.steepness = steepness(length, float(amplitudes.abs().max()))
-        self.alpha = parameter(amplitudes.expand(heads, blocks, order - 1))
+        self._steepness = steepness(length, float(amplitudes.abs().max()))
+        self.alpha = parameter(amplitudes.expand(heads, head_dim // (2 * order), order - 1))
 
     @property
     def claims(self) -> Claims:
@@ -91,11 +99,18 @@ class JordanMixture(JordanAction):
         return self.order
 
     @property
-    def in_range(self) -> bool:
-        return self.gamma_raw is None and self.absolute
+    def growth(self) -> Growth:
+        still = self.gamma_raw is None and self.absolute
+        return Growth(
+            bound=self._bound,
+            reach=anywhere if still else self._reach,
+            degree=0 if self.absolute else self.order - 1,
+            steepness=self._steepness,
+            refusal=self.sizes.refusal if self.absolute and not still else None,
+        )
 
-    def reach(self, number: torch.dtype) -> float:
-        tokens = super().reach(number)
+    def _reach(self, number: torch.dtype) -> float:
+        tokens = self.sizes.reach(number)
         if self.absolute or self.alpha.is_meta:
             return tokens
         for s, most in enumerate(self.alpha.detach().abs().amax((0, 1)).tolist(), 1):
@@ -103,14 +118,9 @@ class JordanMixture(JordanAction):
             tokens = min(tokens, self.length * x)
         return tokens
 
-    @property
-    def degree(self) -> int:
-        return 0 if self.absolute else self.order - 1
-
-    def largest(self, distance: float) -> float:
-        shear = bounded_shear(
-            torch.tensor(distance, dtype=torch.float64, device="cpu"), self.length
-        ).item()
+    def _bound(self, distance: float) -> float:
+        p = torch.tensor(distance, dtype=torch.float64, device="cpu")
+        shear = bounded_shear(p, self.length).item()
         x = (shear if self.absolute else distance) / self.length
         bound = jet_bound(self._shears(), None if self.absolute else self.gamma, x)
         if not self.absolute:
@@ -118,7 +128,7 @@ class JordanMixture(JordanAction):
         # P of a key times the power series of 1/P of a query, which ends with its nilpotency.
         bound *= sum((bound - 1) ** n for n in range(self.order))
         damped = self.gamma_raw is not None
-        return ROOM * bound * (grown(distance * self._largest_gamma()) if damped else 1.0)
+        return ROOM * bound * (grown(distance * self.sizes.largest_damping()) if damped else 1.0)
 
     def _shears(self) -> Tensor:
         # The relative form's queries hold bare powers beside those with an amplitude.
@@ -144,9 +154,11 @@ class JordanMixture(JordanAction):
             )
         return torch.stack(
             [
-                sum(
-                    z[c] * powers[c - r - t] * (1 if c == r else alpha[..., c - r - 1 : c - r])
-                    for c in range(r + t, self.order)
+                added(
+                    [
+                        z[c] * powers[c - r - t] * (1 if c == r else alpha[..., c - r - 1 : c - r])
+                        for c in range(r + t, self.order)
+                    ]
                 )
                 for r in range(self.order)
                 for t in range(self.order - r)
@@ -162,7 +174,8 @@ def _at_minus(jet: list[Tensor]) -> list[Tensor]:
 
 def _inverse(jet: list[Tensor]) -> list[Tensor]:
     """Coefficients of 1/P(-p), a power series in N that ends at its nilpotency."""
-    a, b = _at_minus(jet), []
+    a = _at_minus(jet)
+    b: list[Tensor] = []
     for n in range(len(jet)):
-        b.append(-a[n] - sum(a[s] * b[n - 1 - s] for s in range(n)))
+        b.append(-a[n] if n == 0 else -a[n] - added([a[s] * b[n - 1 - s] for s in range(n)]))
     return b

@@ -11,17 +11,26 @@ from torch import Tensor
 from ._values import check_count, parameter
 from .base import Claims, PositionKernel
 from .characteristic import Root
+from .growth import Growth, anywhere, jet_bound
 
 
 class _Lookup(PositionKernel, register=False):
     """A learned table read by an integer that depends on the lag; it starts at 0."""
 
     claims = Claims(identity_at_zero=False)
+    bias_heads: int
 
     def __init__(self, heads: int, entries: int, **arguments: int) -> None:
         super().__init__(heads=check_count("heads", heads), **arguments)
         self.bias_heads = heads
         self.table = parameter(torch.zeros(heads, entries, device="cpu"))
+
+    @property
+    def growth(self) -> Growth:
+        return Growth(self._bound, anywhere, degree=0)
+
+    def _bound(self, distance: float) -> float:
+        return jet_bound(self.table.reshape(-1, 1), None, 0.0)
 
 
 class NearTable(_Lookup):

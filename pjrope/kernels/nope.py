@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .base import PositionKernel
 from .characteristic import Root
+from .growth import STEADY
 
 
 class NoPE(PositionKernel):
@@ -12,6 +13,8 @@ class NoPE(PositionKernel):
     Reference: Haviv and others, Transformer language models without positional encodings still
     learn positional information (2022). Chapter: ch-order.
     """
+
+    growth = STEADY
 
     def __init__(self) -> None:
         super().__init__()

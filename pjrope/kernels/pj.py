@@ -2,59 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from numbers import Integral
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from ..positions import coordinates
-from . import jets
+from . import jets, pj_sectors
 from ._values import (
+    added,
     check_count,
     check_length,
     check_number,
     parameter,
     per_head,
+    plain_number,
     real_lags,
     softplus_inverse,
 )
-from .affine import RHO, rho_at
-from .alibi import fold_line
-from .base import Claims, PositionKernel, _plain
+from .affine import RHO
+from .base import Claims, PositionKernel
 from .characteristic import Root, merge_roots
-from .fourier_jet import DAMPING, draw
-from .growth import jet_bound, steepness
-
-SECTORS = ("fj", "affine", "lc")
-JETS = ("fj", "lc")
-CHOSEN, OTHER = 2.0, -2.0  # logits of a chosen gate or order and of the rest, as in the protocol
-# What softplus of an fp32 parameter can give; the inverse of less would come back as 0.
-SMALLEST, LARGEST = torch.finfo(torch.float32).tiny, torch.finfo(torch.float32).max
-
-
-@dataclass(frozen=True)
-class PJInit:
-    """Where a :class:`PJBias` starts; the gate it starts from often decides the gate it ends at.
-
-    Attributes:
-        gates: "uniform", or a sector whose logit starts at +2 and the others' at -2.
-        order: None for uniform orders, or the order whose logit starts at +2.
-        slope: initial affine slope, nats per L tokens; > 0 unless the slope is signed.
-        damping: initial Fourier-jet damping c > 0.
-        zeta_scale: standard deviation of the initial amplitudes, >= 0.
-        seed: of the initial amplitudes.
-    """
-
-    gates: str = "uniform"
-    order: int | None = None
-    slope: float = 2.0
-    damping: float = DAMPING
-    zeta_scale: float = 0.02
-    seed: int = 0
+from .fourier_jet import draw
+from .growth import Growth, anywhere, steepness
+from .pj_init import CHOSEN, JETS, OTHER, SECTORS, PJInit, check_init, checked_sectors
 
 
 class PJBias(PositionKernel):
@@ -88,6 +60,8 @@ class PJBias(PositionKernel):
     Reference: PJ-RoPE paper, sections on PJ-bias. Chapter: ch-union.
     """
 
+    bias_heads: int
+
     def __init__(
         self,
         heads: int,
@@ -109,8 +83,8 @@ class PJBias(PositionKernel):
         check_length(length)
         if coordinate not in RHO:
             raise ValueError(f"coordinate is {coordinate!r}, known are {sorted(RHO)}")
-        sectors = _checked_sectors(sectors)
-        _check_init(init, sectors, max_order, signed_slope)
+        sectors = checked_sectors(sectors)
+        check_init(init, sectors, max_order, signed_slope)
         check_number("omega_cycles", omega_cycles, "17.0 is the default")
         super().__init__(
             heads=heads,
@@ -121,39 +95,39 @@ class PJBias(PositionKernel):
             share_omega=share_omega,
             signed_slope=signed_slope,
             coordinate=coordinate,
-            init={name: _plain(value) for name, value in asdict(init).items()},
+            init={name: plain_number(value) for name, value in asdict(init).items()},
         )
         self.bias_heads, self.length, self.max_order = heads, length, max_order
         self.sectors, self.share_omega, self.init = sectors, share_omega, init
         self.signed_slope, self.coordinate = signed_slope, coordinate
-        self.steepness = steepness(length, init.slope, init.zeta_scale)
-        ladder = jets.cycles_ladder(heads, length, omega_cycles)
+        self._steepness = steepness(length, init.slope, init.zeta_scale)
+        self._register(jets.cycles_ladder(heads, length, omega_cycles))
+        self.reset_parameters(torch.Generator().manual_seed(int(init.seed)))
+
+    def _register(self, ladder: Tensor) -> None:
+        """Parameters of the enabled sectors at their initial values."""
+        heads, init, sectors = self.bias_heads, self.init, self.sectors
         if set(sectors) != {"affine"}:
             self.omega = parameter(ladder)
-        if not share_omega and {"fj", "lc"} <= set(sectors):
+        if not self.share_omega and {"fj", "lc"} <= set(sectors):
             self.lc_omega = parameter(ladder)
         if len(sectors) > 1:
             self.gate_logits = parameter(self._logits(sectors, init.gates).expand(heads, -1))
         for name in (s for s in JETS if s in sectors):
-            orders = self._logits(range(max_order + 1), init.order).expand(heads, -1)
+            orders = self._logits(range(self.max_order + 1), init.order).expand(heads, -1)
             setattr(self, f"{name}_alpha_logits", parameter(orders))
             for part in ("re", "im"):
-                setattr(
-                    self,
-                    f"{name}_zeta_{part}",
-                    parameter(torch.empty(heads, max_order + 1, device="cpu")),
-                )
+                empty = torch.empty(heads, self.max_order + 1, device="cpu")
+                setattr(self, f"{name}_zeta_{part}", parameter(empty))
         if "fj" in sectors:
-            self.raw_fj_damping = parameter(
-                softplus_inverse(per_head("damping", init.damping, heads))
-            )
+            damping = per_head("damping", init.damping, heads)
+            self.raw_fj_damping = parameter(softplus_inverse(damping))
         if "affine" in sectors:
             slope = per_head("slope", init.slope, heads)
-            if signed_slope:
+            if self.signed_slope:
                 self.affine_slope = parameter(slope)
             else:
                 self.raw_affine_slope = parameter(softplus_inverse(slope))
-        self.reset_parameters(torch.Generator().manual_seed(int(init.seed)))
 
     @staticmethod
     def _logits(names: Any, chosen: Any) -> Tensor:
@@ -243,110 +217,30 @@ class PJBias(PositionKernel):
         Returns:
             "fj" and "lc": ``(H, R+1, n)``; "affine": ``(H, 1, n)``.
         """
-        d = real_lags(lags)
-        found = {}
-        if "fj" in self.sectors:
-            amplitudes = jets.fourier_amplitudes(d, self.length, self.max_order, self.damping)
-            theta = self.omega.to(d.dtype)[:, None] * d
-            found["fj"] = jets.components(amplitudes, theta, *self.amplitudes("fj"))
-        if "affine" in self.sectors:
-            x = RHO[self.coordinate](d, self.length)
-            found["affine"] = -(self.slope.to(d.dtype)[:, None] * x)[:, None]
-        if "lc" in self.sectors:
-            omega = getattr(self, "lc_omega", None)
-            omega = self.omega if omega is None else omega
-            theta = omega.to(d.dtype)[:, None] * coordinates.phase(d, self.length)
-            amplitudes = jets.lightcone_amplitudes(d, self.length, self.max_order)
-            found["lc"] = jets.components(amplitudes, theta, *self.amplitudes("lc"))
-        return found
+        return pj_sectors.components(self, real_lags(lags))
 
     def lag_bias(self, lags: Tensor) -> Tensor:
         parts = self.sector_components(lags)
-        return sum(self.gate(s).to(c.dtype)[:, None] * c.sum(1) for s, c in parts.items())
+        return added([self.gate(s).to(c.dtype)[:, None] * c.sum(1) for s, c in parts.items()])
 
     @property
-    def degree(self) -> int:
+    def growth(self) -> Growth:
         straight = "affine" in self.sectors and self.coordinate == "linear"
-        return max(self.max_order if "fj" in self.sectors else 0, int(straight))
+        degree = max(self.max_order if "fj" in self.sectors else 0, int(straight))
+        return Growth(self._bound, anywhere, degree, self._steepness)
 
-    def largest(self, distance: float) -> float:
-        x, total = distance / self.length, 0.0
-        for sector in self.sectors:
-            gate = self.gate(sector).detach()
-            if sector == "affine":
-                total += jet_bound((gate * self.slope)[:, None], None, 0.0) * rho_at(self, distance)
-                continue
-            size = gate[:, None] * torch.hypot(*(part.detach() for part in self.amplitudes(sector)))
-            if sector == "fj":
-                total += jet_bound(size, self.damping, x)
-            else:  # beta < 1, so every order stays below its amplitude
-                total += jet_bound(size.sum(-1, keepdim=True), None, 0.0)
-        return total
+    def _bound(self, distance: float) -> float:
+        return pj_sectors.bound(self, distance)
 
     def fold(self, q_pos: Tensor, k_pos: Tensor) -> tuple[Tensor, Tensor] | None:
-        if not self.folds:
-            return None
-        sides = []
-        if "fj" in self.sectors:
-            re, im = (self.gate("fj")[:, None] * part for part in self.amplitudes("fj"))
-            sides.append(
-                jets.fold_jets(re, im, self.omega, self.damping, self.length, q_pos, k_pos)
-            )
-        if "affine" in self.sectors:
-            sides.append(fold_line(self.gate("affine") * self.slope / self.length, q_pos, k_pos))
-        return tuple(torch.cat(side, dim=-1) for side in zip(*sides, strict=True))
+        return pj_sectors.fold(self, q_pos, k_pos) if self.folds else None
 
     def roots(self) -> list[list[Root]] | None:
         if not self.folds:
             return None
-        found = [[] for _ in range(self.bias_heads)]
+        found: list[list[Root]] = [[] for _ in range(self.bias_heads)]
         if "fj" in self.sectors:
             found = jets.fourier_roots(self.omega, self.damping, self.length, self.max_order)
         if "affine" in self.sectors:
             found = [merge_roots(own, [Root(1, 2)]) for own in found]
         return found
-
-
-def _checked_sectors(sectors: Any) -> tuple[str, ...]:
-    """The sectors asked for, in the order of SECTORS."""
-    listed = isinstance(sectors, Iterable) and not isinstance(sectors, str)
-    asked = tuple(sectors) if listed else ()
-    if not asked or any(s not in SECTORS for s in asked):
-        raise ValueError(
-            f"sectors are {asked if listed else sectors!r}, at least one of {SECTORS} is needed, "
-            "in a tuple such as ('fj',)"
-        )
-    return tuple(s for s in SECTORS if s in asked)
-
-
-def _check_init(init: PJInit, sectors: tuple[str, ...], max_order: int, signed: bool) -> None:
-    if init.gates not in ("uniform", *sectors):
-        raise ValueError(f"init.gates is {init.gates!r}, enabled are {('uniform', *sectors)}")
-    if init.order is not None and not (_whole(init.order) and 0 <= init.order <= max_order):
-        raise ValueError(
-            f"init.order is {init.order!r}, orders are integers from 0 to {max_order}: None starts "
-            "all alike"
-        )
-    for name in ("slope", "damping", "zeta_scale"):
-        default = getattr(PJInit, name)
-        check_number(f"init.{name}", getattr(init, name), f"{default:.4g} is the default")
-    if not (_whole(init.seed) and -(2**63) <= init.seed < 2**64):
-        raise ValueError(f"init.seed is {init.seed!r}, an integer of 64 bits is needed: 0, 1, ...")
-    if init.zeta_scale < 0:
-        raise ValueError(
-            f"init.zeta_scale is {init.zeta_scale!r}, a standard deviation >= 0 is needed"
-        )
-    if not SMALLEST <= init.damping <= LARGEST:
-        raise ValueError(
-            f"init.damping is {init.damping!r}, a number > 0 that fp32 holds, {SMALLEST:.2g} to "
-            f"{LARGEST:.2g}, is needed"
-        )
-    if not signed and not SMALLEST <= init.slope <= LARGEST:
-        raise ValueError(
-            f"init.slope is {init.slope!r}: a number > 0 that fp32 holds, {SMALLEST:.2g} to "
-            f"{LARGEST:.2g}, or any with signed_slope=True"
-        )
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool)

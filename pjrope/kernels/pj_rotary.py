@@ -9,9 +9,11 @@ from typing import Any
 from torch import Tensor
 
 from ..positions.frequencies import geometric
-from ._values import check_count
-from .jordan_action import BASE, JordanAction
-from .paths import paths_of
+from ._values import check_count, check_length
+from .blocks import BASE, Blocks
+from .jordan_action import JordanAction
+from .lag_charts import charts_of
+from .shear import Shear
 
 
 class PJRotary(JordanAction):
@@ -71,11 +73,15 @@ class PJRotary(JordanAction):
             raise ValueError(
                 f"eta is {eta!r}, one finite number is needed: JordanRoPE has one a head and block"
             )
-        blocks = max(1, head_dim // (2 * order))
-        own = {"order": order, "eta": eta, "base": base, "coordinate": coordinate, "parts": parts}
-        ladder, paths = geometric(2 * blocks, base), paths_of(length, coordinate, parts)
+        shear = Shear(charts_of(check_length(length), coordinate, parts))
+        ladder = geometric(2 * max(1, head_dim // (2 * order)), base)
         super().__init__(
-            head_dim, None, length, order, "scaled", omega, 0.0, eta, own, ladder, paths
+            Blocks(head_dim, None, order, shear, omega, 0.0, eta, ladder),
+            order=order,
+            eta=eta,
+            base=base,
+            coordinate=coordinate,
+            parts=parts,
         )
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:

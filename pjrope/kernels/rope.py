@@ -14,8 +14,9 @@ from ..positions import coordinates
 from ..positions.extensions import Extension, extension_from_spec
 from ..positions.frequencies import geometric
 from ._values import check_length, constant, positions_of, with_trained_omega
-from .base import Claims, PositionKernel
+from .base import Claims, K, PositionKernel, Q
 from .characteristic import Root, merge_roots, turning_roots
+from .growth import STEADY
 
 COORDINATES = ("linear", "lightcone")
 
@@ -68,7 +69,9 @@ class RoPE(PositionKernel):
     Reference: Su and others, RoFormer, equation 15. Chapter: ch-rope.
     """
 
-    in_range = True
+    growth = STEADY
+    head_dim: int
+    omega: Tensor
 
     def __init__(
         self,
@@ -192,17 +195,21 @@ class RoPE(PositionKernel):
 
     def rotate(
         self,
-        q: Tensor | None,
-        k: Tensor | None,
+        q: Q,
+        k: K,
         q_pos: Tensor | None = None,
         k_pos: Tensor | None = None,
-    ) -> tuple[Tensor | None, Tensor | None]:
+    ) -> tuple[Q, K]:
         omega, temperature = self.frequencies(
             None if q is None else q_pos, None if k is None else k_pos
         )
-        return tuple(
-            None if x is None else self._turn(x, positions_of(x, p, name), omega, temperature)
-            for x, p, name in ((q, q_pos, "q_pos"), (k, k_pos, "k_pos"))
+
+        def turned(x: Tensor, pos: Tensor | None, name: str) -> Tensor:
+            return self._turn(x, positions_of(x, pos, name), omega, temperature)
+
+        return (
+            None if q is None else turned(q, q_pos, "q_pos"),
+            None if k is None else turned(k, k_pos, "k_pos"),
         )
 
     def roots(self) -> list[list[Root]] | None:
@@ -219,7 +226,7 @@ class RoPE(PositionKernel):
         real = phase_dtype(x.device)
         # `*`, not a matrix product: autocast would lower the latter to bf16.
         omega = omega if omega.ndim == 1 else omega[:, None]  # one ladder a row
-        path = pos if self.coordinate == "linear" else coordinates.phase(pos, self.length)
+        path = pos if self.length is None else coordinates.phase(pos, self.length)
         phase = path.to(real)[..., None] * omega.to(real)
         cos, sin = phase.cos().to(wide(x)), phase.sin().to(wide(x))
         if phase.ndim == 3:

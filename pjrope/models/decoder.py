@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -96,9 +96,14 @@ class Block(nn.Module):
         self.up = nn.Linear(width, hidden, bias=config.bias)
         self.down = nn.Linear(hidden, width, bias=config.bias)
 
-    def forward(self, x: Tensor, **attention: Any) -> Tensor:
-        """``(B, N, width)`` to the same; keywords go to the attention layer."""
-        x = x + self.attention(self._mixed(self.attention_norm(x), attention), **attention)
+    def forward(self, x: Tensor, *, last_only: bool = False, **attention: Any) -> Tensor:
+        """``(B, N, width)`` to the same, or to ``(B, 1, width)`` of the last token alone.
+
+        Other keywords go to the attention layer.
+        """
+        seen = self._mixed(self.attention_norm(x), attention)
+        x = x[:, -1:] if last_only else x
+        x = x + self.attention(seen, last_only=last_only, **attention)
         return x + self.down(gelu(self.up(self.mlp_norm(x))))
 
     def _mixed(self, x: Tensor, attention: dict[str, Any]) -> Tensor:
@@ -140,12 +145,17 @@ class Decoder(nn.Module):
             if config.tied:  # the rows are output directions too: unit norm, not unit entries
                 nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(config.width))
         stream = None if seed is None else torch.Generator().manual_seed(seed)
-        for block in self.blocks:
-            block.attention.kernel.reset_parameters(stream)
+        for layer in self.attention_layers:
+            layer.kernel.reset_parameters(stream)
+
+    @property
+    def attention_layers(self) -> list[AttentionLayer]:
+        """The attention layer of each block, lowest first."""
+        return [cast(Block, block).attention for block in self.blocks]
 
     def new_cache(self, max_length: int | None = None) -> list[KVCache]:
         """An empty cache for each layer."""
-        return [KVCache(max_length, kernel=block.attention.kernel) for block in self.blocks]
+        return [KVCache(max_length, kernel=layer.kernel) for layer in self.attention_layers]
 
     def forward(
         self,
@@ -155,6 +165,7 @@ class Decoder(nn.Module):
         q_pos: Tensor | None = None,
         keep: Tensor | None = None,
         segments: tuple[Tensor, Tensor] | None = None,
+        last_only: bool = False,
     ) -> Tensor:
         """Next-token logits.
 
@@ -164,13 +175,16 @@ class Decoder(nn.Module):
             q_pos: ``(N,)`` or ``(B, N)`` positions, default ``0 … N-1`` or behind the cache.
             keep: boolean, broadcastable to ``(B, H, N, K)``.
             segments: document ids, as in :func:`pjrope.attend`.
+            last_only: only the logits behind the last token; the top block then computes keys and
+                values of all tokens, but a query and an MLP of the last alone.
 
         Returns:
-            ``(B, N, vocab)``.
+            ``(B, N, vocab)``, or ``(B, 1, vocab)`` for the last alone.
         """
         x = self.embedding(tokens)
         for n, block in enumerate(self.blocks):
             past = None if cache is None else cache[n]
-            x = block(x, cache=past, q_pos=q_pos, keep=keep, segments=segments)
-        x = self.norm(x)
+            top = last_only and n == len(self.blocks) - 1
+            x = block(x, cache=past, q_pos=q_pos, keep=keep, segments=segments, last_only=top)
+        x = self.norm(x[:, -1:] if last_only else x)
         return linear(x, self.embedding.weight) if self.head is None else self.head(x)

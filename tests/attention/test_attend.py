@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-import pjrope.attention.problem as problem_module
+import pjrope.attention.blocks as blocks_module
 from pjrope.attention import attend, attend_plan
 from pjrope.attention.backends import sdpa
 from pjrope.kernels import ALiBi, FourierJet, NoPE, PJBias, PJInit, RoPE, reference
@@ -36,7 +36,7 @@ def cosine_bias(heads=HEADS):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(problem_module, "LARGEST_BLOCK", 16)
+    monkeypatch.setattr(blocks_module, "LARGEST_BLOCK", 16)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -107,7 +107,7 @@ def test_blocks_change_nothing(name, backend, monkeypatch):
     kernel = kernels()[name]
     q, k, v = draw(queries=50, keys=50, dtype=torch.float32)
     whole = attend(q, k, v, kernel, backend=backend)
-    monkeypatch.setattr(problem_module, "LARGEST_BLOCK", 16)
+    monkeypatch.setattr(blocks_module, "LARGEST_BLOCK", 16)
     assert attend_plan(q, k, v, kernel, backend=backend).backend == backend
     blocks = attend(q, k, v, kernel, backend=backend)
     torch.testing.assert_close(blocks, whole, rtol=0, atol=2e-6)
@@ -339,7 +339,7 @@ def test_no_square_tensor_beyond_2048(backend):
     q, k, v = (x[:1, :1].contiguous() for x in draw(1, 1, 1, n, n, dtype=torch.float32))
     with torch.no_grad(), _LargestTensor() as watch:
         attend(q, k, v, RoPE(HEAD_DIM) + ALiBi(1), backend=backend)
-    assert watch.largest <= n * problem_module.LARGEST_BLOCK + 4 * n
+    assert watch.largest <= n * blocks_module.LARGEST_BLOCK + 4 * n
 
 
 @pytest.mark.parametrize("kernel", [RoPE(HEAD_DIM), ALiBi(1), Damped(near=500)], ids=str)
@@ -350,7 +350,7 @@ def test_values_of_another_width_stay_on_the_fused_path(kernel):
     for values in (v[..., :5], torch.cat([v, v], -1)):
         with torch.no_grad(), _LargestTensor() as watch:
             got = attend(q, k, values, kernel)
-        assert watch.largest <= n * problem_module.LARGEST_BLOCK + 4 * n
+        assert watch.largest <= n * blocks_module.LARGEST_BLOCK + 4 * n
         want = attend(q, k, values, kernel, backend="eager")
         torch.testing.assert_close(got, want.detach(), rtol=0, atol=1e-5)
 

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from pjrope.attention import AttentionLayer, KVCache, decoding
-from pjrope.attention import cache as cache_module
 from pjrope.kernels import FourierJet, RoPE
 from tests.kernels.catalogue import HEAD_DIM, HEADS, LENGTH, NAMES, kernels
 
@@ -31,20 +30,20 @@ def test_one_token_equals_the_general_path_with_shared_key_heads(name, kv_heads,
     layer, cache, x = filled(kernel, kv_heads=kv_heads)
     fast = layer(x[:, -1:], cache=cache)
     cache.truncate(TOKENS - 1)
-    monkeypatch.setattr(cache_module, "is_simple", lambda *call: False)
+    monkeypatch.setattr(decoding, "is_simple", lambda *call: False)
     torch.testing.assert_close(fast, layer(x[:, -1:], cache=cache), rtol=0, atol=1e-12)
 
 
 @pytest.fixture
 def taken(monkeypatch):
     """Calls that took the path for one token."""
-    calls = []
+    calls, decode_one = [], decoding.decode_one
 
     def counted(*call):
         calls.append(call)
-        return decoding.decode_one(*call)
+        return decode_one(*call)
 
-    monkeypatch.setattr(cache_module, "decode_one", counted)
+    monkeypatch.setattr(decoding, "decode_one", counted)
     return calls
 
 

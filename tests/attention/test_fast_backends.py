@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import pjrope.attention.problem as problem_module
+import pjrope.attention.blocks as blocks_module
 from pjrope.attention import attend, attend_plan
 from pjrope.attention.backends import fold, sdpa, toeplitz
-from pjrope.attention.problem import make_problem
+from pjrope.attention.call import make_call
 from pjrope.kernels import Affine, ALiBi, FourierJet, LightCone, PJBias, PJInit, RoPE
 from pjrope.positions import left_padded_positions, packed_positions
 from tests.kernels.catalogue import HEAD_DIM, HEADS, LENGTH, NAMES, Damped, kernels
@@ -57,12 +57,12 @@ def tensors(draw: dict, dtype=torch.float64):
 
 
 def refusal(backend, q, k, v, kernel, call):
-    return FAST[backend].refuses(make_problem(q, k, v, kernel, **call))
+    return FAST[backend].refuses(make_call(q, k, v, kernel, **call))
 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(problem_module, "LARGEST_BLOCK", 16)
+    monkeypatch.setattr(blocks_module, "LARGEST_BLOCK", 16)
     monkeypatch.setattr(toeplitz, "BACKWARD_ROWS", 8)
     monkeypatch.setattr(toeplitz, "FORWARD_ROWS", 16)
 
@@ -201,7 +201,7 @@ def test_lags_that_do_not_follow_from_indices_are_noticed():
         ({"q_pos": torch.arange(8).expand(1, -1)}, 0),
         ({"q_pos": torch.arange(8) * 2}, None),
     ):
-        assert make_problem(zeros, zeros, zeros, ALiBi(2), **call).offset == offset
+        assert make_call(zeros, zeros, zeros, ALiBi(2), **call).offset == offset
 
 
 @pytest.mark.parametrize("backend", FAST)
@@ -327,7 +327,7 @@ def test_no_square_tensor_in_either_pass(backend):
     x = torch.randn(1, 1, n, HEAD_DIM, generator=torch.Generator().manual_seed(0)).requires_grad_()
     with _Largest() as watch:
         attend(x, x, x, kernel, backend=backend).sum().backward()
-    assert watch.largest <= n * problem_module.LARGEST_BLOCK + 4 * n
+    assert watch.largest <= n * blocks_module.LARGEST_BLOCK + 4 * n
 
 
 def test_two_backward_passes_give_the_same_bits():

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from pjrope.attention import AttentionLayer, KVCache, attend
-from pjrope.attention import cache as cache_module
+from pjrope.attention import AttentionLayer, KVCache, attend, pages
+from pjrope.attention.decoding import attend_cached
 from pjrope.kernels import ALiBi, FourierJet, RoPE
 from pjrope.positions import NTK, YaRN, left_padded_positions
 from tests.kernels.catalogue import HEAD_DIM, HEADS, LENGTH, NAMES, Damped, kernels
@@ -18,7 +18,7 @@ def layer_and_input(kernel, tokens=30, **options):
 
 @pytest.fixture
 def small_pages(monkeypatch):
-    monkeypatch.setattr(cache_module, "PAGE", 8)
+    monkeypatch.setattr(pages, "PAGE", 8)
 
 
 @torch.no_grad()
@@ -41,6 +41,18 @@ def test_decoding_equals_the_full_pass(name, chunks, small_pages):
         for row, chunk in zip(rows, chunks, strict=True):
             end += chunk
             torch.testing.assert_close(row, layer(x[:, :end])[:, -chunk:], rtol=0, atol=1e-10)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", [n for n in NAMES if kernels()[n].claims.length_free])
+def test_decoding_in_halves_equals_the_full_pass(name, dtype, small_pages):
+    layer, x = layer_and_input(kernels()[name])
+    layer, x = layer.to(dtype), x.to(dtype)
+    cache = KVCache()
+    got = torch.cat([layer(chunk, cache=cache) for chunk in x.split([20, 1, 1, 8], dim=1)], dim=1)
+    assert got.dtype == dtype and cache.values.dtype == dtype
+    torch.testing.assert_close(got, layer(x), rtol=0, atol=0.02)
 
 
 @torch.no_grad()
@@ -73,7 +85,7 @@ def test_paged_keys_stay_finite_far_out(dtype):
     cache.append(k[:, :, :650], v[:, :, :650], positions[:650])
     cache.append(k[:, :, 650:], v[:, :, 650:], positions[650:])
     assert bool(torch.isfinite(cache.keys).all())
-    got = cache_module.attend_cached(q[:, :, -1:], cache, q_pos=positions[-1:])
+    got = attend_cached(q[:, :, -1:], cache, q_pos=positions[-1:])
     want = attend(q.double(), k.double(), v.double(), Damped(0.05).double(), backend="eager")[
         :, :, -1:
     ]

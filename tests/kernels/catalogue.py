@@ -30,6 +30,8 @@ from pjrope.kernels import (
 from pjrope.kernels.algebra import Root
 from pjrope.kernels.base import Claims
 from pjrope.positions import NTK, PI, Llama3, LongRoPE, YaRN
+from pjrope.kernels.growth import Growth
+from pjrope.positions import NTK, PI, YaRN
 
 HEADS, HEAD_DIM, LENGTH = 4, 8, 16
 
@@ -47,8 +49,9 @@ class Damped(PositionKernel):
         super().__init__(rate=rate, near=near)
         self.rate, self.near = nn.Parameter(torch.tensor(rate)), near
 
-    def reach(self, number):
-        return self.near
+    @property
+    def growth(self):
+        return Growth(reach=lambda number: self.near)
 
     def rotate(self, q, k, q_pos=None, k_pos=None):
         return self._scaled(q, q_pos, -1), self._scaled(k, k_pos, 1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from pjrope import KVCache, attend, attend_plan
-from pjrope.attention.cache import attend_cached
+from pjrope.attention.decoding import attend_cached
 from pjrope.kernels import (
     DampedRoPE,
     JordanMixture,

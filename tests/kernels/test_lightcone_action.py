@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from pjrope import KVCache, attend
-from pjrope.attention.cache import attend_cached
+from pjrope.attention.decoding import attend_cached
 from pjrope.kernels import (
     JordanRoPE,
     PJBias,
@@ -193,14 +193,14 @@ def test_bent_amplitudes_stay_near_the_closed_form_a_million_tokens_out(parts, m
         got = attend(q, k, v, kernel, q_pos=k_pos[-1:], k_pos=k_pos)
         want = attend(*(x.double() for x in (q, k, v)), kernel_from_spec(kernel.spec).double(),
                       q_pos=k_pos[-1:], k_pos=k_pos, backend="eager")  # fmt: skip
-    assert kernel.claims.bounded and kernel.stays_in_range and got.dtype == dtype
+    assert kernel.claims.bounded and kernel.any_origin and got.dtype == dtype
     limit = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 2e-3}[dtype]
     assert float((got.double() - want).abs().max()) < limit
 
 
 def test_beside_other_channels():
     kernel = direct_sum(RoPE(4), PJRotary(4, LENGTH, coordinate="lightcone"))
-    assert not kernel.claims.relative and kernel.stays_in_range
+    assert not kernel.claims.relative and kernel.any_origin
     q, k, v = (random(1, 1, 40, 8, seed=s) for s in range(3))
     positions = torch.arange(40) + 1_000_000
     call = {"q_pos": positions, "k_pos": positions}

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from pjrope import KVCache, PJRotary, attend, attend_plan
-from pjrope.attention.cache import attend_cached
+from pjrope.attention.decoding import attend_cached
 from pjrope.kernels import (
     JordanRoPE,
     PJBias,

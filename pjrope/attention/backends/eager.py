@@ -5,8 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..problem import Problem
-from .blocks import blocked
+from ..blocks import Block
+from ..call import Call
+from ..scores import Scores
+from .loop import blocked
 
 
 def masked_softmax(logits: Tensor, keep: Tensor | None) -> Tensor:
@@ -28,21 +30,34 @@ def masked_softmax(logits: Tensor, keep: Tensor | None) -> Tensor:
     return weights / total.masked_fill(total == 0, 1.0)
 
 
-def refuses(problem: Problem) -> str | None:
+def refuses(call: Call) -> str | None:
     """None: this backend takes every call."""
     return None
 
 
-def _step(problem: Problem, start: int, stop: int, keys: int) -> Tensor:
-    logits = problem.logits(start, stop, keys)
-    bias = problem.bias(start, stop, keys)
+def weighted(scores: Scores, block: Block, logits: Tensor) -> Tensor:
+    """Values of a block's keys under the softmax of logits, bias and mask.
+
+    Args:
+        scores: of the call.
+        block: of queries.
+        logits: ``(B, H, rows, keys)`` scaled, without bias.
+
+    Returns:
+        ``(B, H, rows, Dv)``.
+    """
+    bias = scores.bias(block)
     if bias is not None:
         logits = logits + bias
-    weights = masked_softmax(logits, problem.kept(start, stop, keys))
-    values = problem.spread(problem.v[:, :, :keys])
+    weights = masked_softmax(logits, scores.mask(block))
+    values = scores.call.spread(scores.call.v[:, :, block.low : block.high])
     return weights @ values.to(weights.dtype)
 
 
-def run(problem: Problem) -> Tensor:
+def _step(scores: Scores, block: Block) -> Tensor:
+    return weighted(scores, block, scores.logits(block))
+
+
+def run(call: Call) -> Tensor:
     """Attention in fp32 (fp64 for fp64 inputs), one query block at a time: ``(B, H, Q, Dv)``."""
-    return blocked(problem, _step)
+    return blocked(call, _step)

@@ -17,35 +17,38 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from ...conventions import wide
-from ..problem import Problem
-from .blocks import blocked, first
+from ..blocks import Block
+from ..call import Call
+from ..scores import Scores, bias_at
+from .loop import blocked, first
 
 TOLERANCE = 2e-3  # largest error of a logit that this backend may cause, in nats
 
 
-def refuses(problem: Problem) -> str | None:
+def refuses(call: Call) -> str | None:
     """Why this backend cannot take the call, or None if it can. Precision is checked in the run."""
     reasons = (
-        ("the kernel adds no bias", not problem.kernel.biases),
-        ("the kernel's bias has no finite rank", not problem.kernel.folds),
-        ("the kernel defines whole scores", problem.kernel.scored),
-        ("the kernel needs an origin per block", problem.local),
-        ("a fold equals its bias on the past only", problem.causal is False),
-        ("there is a mask beside causality", problem.masked),
-        ("positions differ between rows", problem.q_pos.ndim > 1),
-        ("there are more queries than keys", problem.queries > problem.keys),
+        ("the kernel adds no bias", not call.biases),
+        ("the kernel's bias has no finite rank", not call.kernel.folds),
+        ("the kernel defines whole scores", call.scored),
+        ("the kernel needs an origin per block", call.local),
+        ("a fold equals its bias on the past only", call.masks.causal is False),
+        ("there is a mask beside causality", call.masks.masked),
+        ("there is a window", call.masks.window is not None),
+        ("positions differ between rows", call.q_pos.ndim > 1),
+        ("there are more queries than keys", call.queries > call.keys),
         ("torch.compile cannot check its precision", torch.compiler.is_compiling()),
-        ("keys stand behind queries that see them", not _in_order(problem)),
+        ("keys stand behind queries that see them", not _in_order(call)),
     )
     return first(reasons)
 
 
-def _in_order(problem: Problem) -> bool:
+def _in_order(call: Call) -> bool:
     """True if every visible pair has a lag >= 0."""
-    if problem.plain or problem.q_pos.ndim > 1 or problem.queries > problem.keys:
+    if call.default_positions or call.q_pos.ndim > 1 or call.queries > call.keys:
         return True  # or refused for another reason
-    seen = problem.k_pos.cummax(0).values[problem.keys - problem.queries :]
-    return bool((problem.q_pos >= seen).all())
+    seen = call.k_pos.cummax(0).values[call.masks.apart :]
+    return bool((call.q_pos >= seen).all())
 
 
 def error_bound(phi_q: Tensor, phi_k: Tensor) -> Tensor:
@@ -61,9 +64,9 @@ def error_bound(phi_q: Tensor, phi_k: Tensor) -> Tensor:
     return (largest * phi_k.detach().abs()).sum(-1) * torch.finfo(torch.float32).eps * 2
 
 
-def _tolerance(problem: Problem) -> float:
+def _tolerance(call: Call) -> float:
     """Largest :func:`error_bound` a call may have; in fp64 any that is finite."""
-    return TOLERANCE if problem.q.dtype != torch.float64 else torch.finfo(torch.float64).max
+    return TOLERANCE if call.q.dtype != torch.float64 else torch.finfo(torch.float64).max
 
 
 def _extended(x: Tensor, phi: Tensor, width: int) -> Tensor:
@@ -71,47 +74,55 @@ def _extended(x: Tensor, phi: Tensor, width: int) -> Tensor:
     return pad(torch.cat([x, channels], dim=-1), (0, width - x.shape[-1] - phi.shape[-1]))
 
 
-def _rows(
-    problem: Problem, start: int, stop: int, keys: int, phi_q: Tensor, phi_k: Tensor
-) -> Tensor:
-    q, k = problem.rotated(start, stop, keys)
-    number, v = wide(problem.q), problem.spread(problem.v[:, :, :keys])
-    q, k, v = (x.to(number) for x in (q, problem.spread(k), v))
+def _channels(call: Call, block: Block) -> tuple[Tensor, Tensor]:
+    """The bias of a block as channels of its queries and keys."""
+    start, stop, low, high = block
+    phi = call.kernel.fold(call.q_pos[start:stop], call.k_pos[low:high])
+    if phi is None:
+        raise TypeError(f"{type(call.kernel).__name__}.fold() gave None and folds is True")
+    return phi
+
+
+def _rows(scores: Scores, block: Block, phi_q: Tensor, phi_k: Tensor) -> Tensor:
+    call = scores.call
+    q, k = scores.rotated(block)
+    number, v = wide(call.q), call.spread(call.v[:, :, block.low : block.high])
+    q, k, v = (x.to(number) for x in (q, call.spread(k), v))
     # Fused kernels want one width for q, k and v, a multiple of 8.
     width = -(-max(q.shape[-1] + phi_q.shape[-1], v.shape[-1]) // 8) * 8
     # The call multiplies everything by the scale; the bias must come out as it is.
-    q, k = _extended(q, phi_q / problem.scale, width), _extended(k, phi_k, width)
-    aligned = stop - start == keys
+    q, k = _extended(q, phi_q / call.scale, width), _extended(k, phi_k, width)
+    aligned = block.stop - block.start == block.high
     out = scaled_dot_product_attention(
         q,
         k,
         pad(v, (0, width - v.shape[-1])),
-        attn_mask=None if aligned else problem.kept(start, stop, keys),
+        attn_mask=None if aligned else scores.mask(block),
         is_causal=aligned,
-        scale=problem.scale,
+        scale=call.scale,
     )
     return out[..., : v.shape[-1]]
 
 
-def _step(problem: Problem, start: int, stop: int, keys: int) -> Tensor:
-    q_pos, k_pos = problem.q_pos[start:stop], problem.k_pos[:keys]
-    phi = problem.kernel.fold(q_pos, k_pos)
+def _step(scores: Scores, block: Block) -> Tensor:
+    call = scores.call
+    phi = _channels(call, block)
     # A logit of size b is rounded by eps b whatever computes it: only more than that counts.
-    bias = problem.kernel.lag_bias(q_pos[0] - k_pos).detach().abs()
+    bias = bias_at(call, call.q_pos[block.start] - call.k_pos[: block.high]).detach().abs()
     excess = error_bound(*phi) - 4 * torch.finfo(torch.float32).eps * bias
-    if not (worst := float(excess.max())) <= _tolerance(problem):
+    if not (worst := float(excess.max())) <= _tolerance(call):
         raise ValueError(
             f"backend 'fold' would round logits by up to {worst:.1e} nats here, more than "
             f"{TOLERANCE}: use backend='toeplitz' or fp64 inputs"
             if math.isfinite(worst)
             else "backend 'fold' would overflow: damping moves a channel by more than "
-            f"{torch.finfo(phi[0].dtype).max:.0e} within {stop - start} queries: use "
+            f"{torch.finfo(phi[0].dtype).max:.0e} within {block.stop - block.start} queries: use "
             "backend='toeplitz'"
         )
-    return _rows(problem, start, stop, keys, *phi)
+    return _rows(scores, block, *phi)
 
 
-def run(problem: Problem) -> Tensor:
+def run(call: Call) -> Tensor:
     """Attention with the bias folded into the channels: ``(B, H, Q, Dv)``.
 
     One fused call while one origin is precise enough, else query blocks with an origin each.
@@ -119,9 +130,8 @@ def run(problem: Problem) -> Tensor:
     Raises:
         ValueError: a call that would lose precision, or overflow even within a block.
     """
-    phi = problem.kernel.fold(problem.q_pos, problem.k_pos)
-    if not float(error_bound(*phi).max()) <= _tolerance(problem):  # nan where inf meets 0
-        return blocked(problem, _step)
-    problem.prepare()
-    out = _rows(problem, 0, problem.queries, problem.keys, *phi)
-    return out.to(problem.q.dtype)
+    whole = Block(0, call.queries, 0, call.keys)
+    phi = _channels(call, whole)
+    if not float(error_bound(*phi).max()) <= _tolerance(call):  # nan where inf meets 0
+        return blocked(call, _step)
+    return _rows(Scores(call), whole, *phi).to(call.q.dtype)

@@ -24,22 +24,24 @@ def fused_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
         ``(B, H, Q, Dv)``.
     """
     width = max(q.shape[-1], v.shape[-1])
-    padded = (x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
-    return scaled_dot_product_attention(*padded, **options)[..., : v.shape[-1]]
+    q, k, w = (x if x.shape[-1] == width else pad(x, (0, width - x.shape[-1])) for x in (q, k, v))
+    return scaled_dot_product_attention(q, k, w, **options)[..., : v.shape[-1]]
 
 
-def causal_rows(rows: int, keys: int, like: Tensor) -> Tensor:
-    """Mask of a block of queries, last one first, whose last one sees all ``keys``.
+def near_rows(rows: int, keys: int, like: Tensor, far: int = 0) -> Tensor:
+    """Mask of a block of queries, last one first, whose last one sees all ``keys`` but the first.
 
     Row r hides the last r keys, so all rows are windows of one line of zeros that ends in -inf: a
     fused kernel reads the view as fast as no mask, which it does not do with a boolean one.
 
     Args:
         rows: queries of the block.
-        keys: keys that its last query sees.
+        keys: keys up to the last one that its last query sees.
         like: gives number type and device.
+        far: leading keys that the last query does not see; each row before it sees one more.
 
     Returns:
         ``(rows, keys)``, to be added to the logits of the block in reverse order.
     """
-    return pad(like.new_zeros(keys), (0, rows - 1), value=-torch.inf).unfold(0, keys, 1)
+    line = pad(like.new_zeros(keys - far), (far, rows - 1), value=-torch.inf)
+    return line.unfold(0, keys, 1)

@@ -16,9 +16,11 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from ...conventions import wide
-from ..problem import Problem
-from .blocks import first
+from ..blocks import Block, plan
+from ..call import Call
+from ..scores import bias_at
 from .fused import fused_attention
+from .loop import first
 
 # Longer blocks compute more of the hidden corner, shorter ones start more calls. From 768 rows on
 # torch's CPU kernel reads keys for four times as many queries at once, which pays in long sequences.
@@ -28,53 +30,57 @@ PIECE = 4096  # lags whose bias is computed at once
 BACKWARD_ROWS = 128  # of one head at a time: two such blocks of logits then fit the cache
 
 
-def refuses(problem: Problem) -> str | None:
+def refuses(call: Call) -> str | None:
     """Why this backend cannot take the call, or None if it can."""
     reasons = (
-        ("the kernel adds no bias", not problem.kernel.biases),
-        ("the kernel defines whole scores", problem.kernel.scored),
-        ("the kernel needs an origin per block", problem.local),
-        ("there are more queries than keys", problem.queries > problem.keys),
+        ("the kernel adds no bias", not call.biases),
+        ("the kernel defines whole scores", call.scored),
+        ("the kernel needs an origin per block", call.local),
+        ("there are more queries than keys", call.queries > call.keys),
         ("torch.compile fixes no views of changing length", torch.compiler.is_compiling()),
-        ("position minus index is not one constant", problem.offset is None),
+        ("position minus index is not one constant", call.offset is None),
     )
     return first(reasons)
 
 
-def mirrored(problem: Problem) -> Tensor:
+def mirrored(call: Call) -> Tensor:
     """The bias by falling lag: entry u belongs to pairs whose indices lie ``K - 1 - u`` apart.
 
     Returns:
         ``(H, K + Q - 1)`` in fp32 or better; under causality the last Q - 1 are -inf.
     """
-    offset, number = problem.offset, wide(problem.q)
-    if problem.causal is True and problem.table is not None and offset == 0:
-        values = problem.table[:, : problem.keys].flip(1)
+    masks, offset = call.masks, call.offset or 0
+    if masks.causal is True and call.table is not None and offset == 0:
+        values = call.table[:, : call.keys].flip(1)
     else:
-        stop = 0 if problem.causal else 1 - problem.queries
-        apart = torch.arange(problem.keys - 1, stop - 1, -1, device=problem.q.device)
-        values = _in_pieces(problem, apart + offset)
-    values = values.to(number)
-    if problem.causal == "strict":  # the last entry is the token itself
-        values = values.masked_fill(
-            torch.arange(problem.keys, 0, -1, device=values.device) == 1, -torch.inf
+        stop = 0 if masks.causal else 1 - call.queries
+        apart = torch.arange(call.keys - 1, stop - 1, -1, device=call.q.device)
+        values = _in_pieces(call, apart + offset)
+    values = values.to(wide(call.q))
+    if masks.causal == "strict" or masks.window is not None:
+        stop = call.keys - values.shape[1]
+        apart = torch.arange(call.keys - 1, stop - 1, -1, device=values.device)
+        hidden = (
+            apart == 0 if masks.causal == "strict" else torch.zeros_like(apart, dtype=torch.bool)
         )
-    return pad(values, (0, problem.queries - 1), value=-torch.inf) if problem.causal else values
+        if masks.window is not None:
+            hidden = hidden | (apart.abs() >= masks.window)
+        values = values.masked_fill(hidden, -torch.inf)
+    return pad(values, (0, call.queries - 1), value=-torch.inf) if masks.causal else values
 
 
-def _in_pieces(problem: Problem, lags: Tensor) -> Tensor:
+def _in_pieces(call: Call, lags: Tensor) -> Tensor:
     """The bias at these lags; without gradients piece by piece, so that fp64 terms stay small."""
-    if problem.training:
-        return problem.kernel.lag_bias(lags)
-    number = wide(problem.q)
-    pieces = [problem.kernel.lag_bias(piece).to(number) for piece in lags.split(PIECE)]
-    return torch.cat(pieces, dim=1)
+    if call.training:
+        return bias_at(call, lags)
+    return torch.cat([bias_at(call, piece) for piece in lags.split(PIECE)], dim=1)
 
 
-def window(w: Tensor, queries: int, start: int, stop: int, keys: int) -> Tensor:
-    """The bias of rows ``stop-1 … start``, in this order, as a view: ``(H, rows, keys)``."""
-    first = queries - stop
-    return w[:, first : first + stop - start + keys - 1].unfold(1, keys, 1)
+def window(w: Tensor, queries: int, block: Block) -> Tensor:
+    """The bias of a block, last row first, as a view: ``(H, rows, keys)``."""
+    start, stop, low, high = block
+    first = queries - stop + low
+    return w[:, first : first + stop - start + high - low - 1].unfold(1, high - low, 1)
 
 
 def skewed(heads: int, rows: int, keys: int, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -93,76 +99,75 @@ def skewed(heads: int, rows: int, keys: int, like: Tensor) -> tuple[Tensor, Tens
 
 
 def _bias_rows(
-    w: Tensor, problem: Problem, start: int, stop: int, keys: int, head: int | None = None
+    w: Tensor, call: Call, block: Block, head: int | None = None
 ) -> tuple[Tensor, Tensor | None]:
-    """Bias and masks of rows ``stop-1 … start``, of one head or of all.
+    """Bias and masks of a block, last row first, of one head or of all.
 
     Returns:
         ``(1 or B, heads, rows, keys)``, a view of ``w`` unless something is masked beside
         causality; and then which rows may see nothing, ``(.., rows, 1)``: those show key 0 instead,
         since kernels of torch differ on empty rows, and must be zeroed afterwards.
     """
-    bias = window(w if head is None else w[head : head + 1], problem.queries, start, stop, keys)[
-        None
-    ]
-    if not problem.masked:
+    bias = window(w if head is None else w[head : head + 1], call.queries, block)[None]
+    if not call.masks.masked:
         return bias, None
-    kept = problem.kept_beside(start, stop, keys)
+    kept = call.masks.without_causal(block)
     if kept is not None:
         kept = kept.flip(-2) if kept.ndim == 2 or kept.shape[-2] > 1 else kept
         if head is not None and kept.ndim == 4 and kept.shape[1] > 1:
             kept = kept[:, head : head + 1]
         bias = bias.masked_fill(~kept, -torch.inf)
     empty = (bias == -torch.inf).all(-1, keepdim=True)
-    key_0 = torch.arange(keys, device=w.device) == 0
+    key_0 = torch.arange(block.high - block.low, device=w.device) == 0
     return bias.masked_fill(empty & key_0, 0.0), empty
 
 
-def _forward_rows(problem: Problem) -> int | None:
+def _forward_rows(call: Call) -> int | None:
     """Rows of a block; None, as many as its logits allow, where a mask is stored."""
-    if problem.masked:
+    if call.masks.masked:
         return None
-    return LONG_ROWS if problem.keys >= LONG else FORWARD_ROWS
+    return LONG_ROWS if min(call.keys, call.masks.window or call.keys) >= LONG else FORWARD_ROWS
 
 
 class _Attention(torch.autograd.Function):
     """softmax(scale q.k + bias) v with the bias given as a mirrored table."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, w: Tensor, problem: Problem) -> Tensor:
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, w: Tensor, call: Call) -> Tensor:
         out = q.new_empty(*q.shape[:3], v.shape[3])
         view = w.detach()  # a mask that wants a gradient would not be read by a fused kernel
-        for start, stop, keys in problem.blocks(_forward_rows(problem)):
-            bias, empty = _bias_rows(view, problem, start, stop, keys)
+        for block in plan(call, _forward_rows(call)):
+            start, stop, low, high = block
+            bias, empty = _bias_rows(view, call, block)
             rows = fused_attention(
                 q[:, :, start:stop].flip(2),
-                k[:, :, :keys],
-                v[:, :, :keys],
+                k[:, :, low:high],
+                v[:, :, low:high],
                 attn_mask=bias.expand(len(q), -1, -1, -1),
-                scale=problem.scale,
+                scale=call.scale,
             )
             rows = rows if empty is None else rows.masked_fill(empty, 0.0)
             out[:, :, start:stop] = rows.flip(2)
         ctx.save_for_backward(q, k, v, w, out)
-        ctx.problem = problem
+        ctx.call = call
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, w, out = ctx.saved_tensors
-        problem = ctx.problem
-        q = q * problem.scale
+        call = ctx.call
+        q = q * call.scale
         dq, dk, dv, dw = (torch.zeros_like(x) for x in (q, k, v, w))
         # One more channel subtracts each row's mean gradient within the product with v.
         mean = (grad * out).sum(-1, keepdim=True)
         grad = torch.cat([grad, -mean], dim=-1)
         v = torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
         inputs, outputs = (q, k, v, grad), (dq, dk, dv)
-        for start, stop, keys in problem.blocks(BACKWARD_ROWS):
+        for block in plan(call, BACKWARD_ROWS):
             for head in range(q.shape[1]):
-                _backward_rows(inputs, outputs, w, dw, problem, head, start, stop, keys)
-        return dq.mul_(problem.scale), dk, dv, dw, None
+                _backward_rows(inputs, outputs, w, dw, call, block, head)
+        return dq.mul_(call.scale), dk, dv, dw, None
 
 
 def _backward_rows(
@@ -170,32 +175,31 @@ def _backward_rows(
     outputs: tuple[Tensor, ...],
     w: Tensor,
     dw: Tensor,
-    problem: Problem,
+    call: Call,
+    block: Block,
     head: int,
-    start: int,
-    stop: int,
-    keys: int,
 ) -> None:
     """Gradients of one head's rows, added to ``outputs`` and ``dw`` in place."""
+    start, stop, low, high = block
     q, k, v, grad = (x[:, head] for x in inputs)
     dq, dk, dv = (x[:, head] for x in outputs)
     q, grad = (x[:, start:stop].flip(1) for x in (q, grad))
-    k, v = k[:, :keys], v[:, :keys]
-    bias, empty = _bias_rows(w, problem, start, stop, keys, head)
+    k, v = k[:, low:high], v[:, low:high]
+    bias, empty = _bias_rows(w, call, block, head)
     weights = (q @ k.mT).add_(bias[:, 0]).softmax(-1)
     weights = weights if empty is None else weights.masked_fill(empty[:, 0], 0.0)
-    dv[:, :keys] += weights.mT @ grad[..., :-1]
-    d_logits, columns = skewed(len(q), stop - start, keys, q)
+    dv[:, low:high] += weights.mT @ grad[..., :-1]
+    d_logits, columns = skewed(len(q), stop - start, high - low, q)
     torch.mul(grad @ v.mT, weights, out=d_logits)
     dq[:, start:stop] = (d_logits @ k).flip(1)
-    dk[:, :keys] += d_logits.mT @ q
-    dw[head, problem.queries - stop :][: columns.shape[-1]] += columns.sum((0, 1))
+    dk[:, low:high] += d_logits.mT @ q
+    dw[head, call.queries - stop + low :][: columns.shape[-1]] += columns.sum((0, 1))
 
 
-def run(problem: Problem) -> Tensor:
+def run(call: Call) -> Tensor:
     """Attention with the bias read from one table: ``(B, H, Q, Dv)``."""
-    q, k = problem.kernel.rotate(problem.q, problem.k, problem.q_pos, problem.k_pos)
-    number = wide(problem.q)
-    q, k, v = (x.to(number) for x in (q, problem.spread(k), problem.spread(problem.v)))
-    out = _Attention.apply(q, k, v, mirrored(problem), problem)
-    return out.to(problem.q.dtype)
+    q, k = call.rotated()
+    number = wide(call.q)
+    q, k, v = (x.to(number) for x in (q, call.spread(k), call.spread(call.v)))
+    out = _Attention.apply(q, k, v, mirrored(call), call)
+    return out.to(call.q.dtype)

@@ -10,7 +10,6 @@ from torch import Tensor
 from ....kernels import PositionKernel
 from ....kernels.composition import DirectSum
 from ....kernels.jordan_action import JordanAction
-from ....positions.coordinates import bounded_shear
 from ...codes.quantizers import Quantizer
 from .serving import without_shear
 
@@ -92,6 +91,4 @@ def shear_logits(
 
 def _time(part: JordanAction, positions: Tensor) -> Tensor:
     """The shear time s(p) of a form, fp64."""
-    if part.form == "stabilized":
-        return bounded_shear(positions, part.length)
-    return positions.double() * part.per_token
+    return part.shear.time(positions)

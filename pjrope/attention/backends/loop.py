@@ -8,34 +8,35 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ..problem import Problem
+from ..blocks import Block, plan
+from ..call import Call
+from ..scores import Scores
 
-Step = Callable[[Problem, int, int, int], Tensor]
+Step = Callable[[Scores, Block], Tensor]
 
 
-def blocked(problem: Problem, step: Step) -> Tensor:
+def blocked(call: Call, step: Step) -> Tensor:
     """Run ``step`` on every query block and join the rows.
 
     With several blocks and gradients wanted, each block is recomputed in the backward pass instead
     of stored, or the stored logits would add up to N x N.
 
     Args:
-        problem: the call.
-        step: ``(problem, start, stop, keys) -> (B, H, rows, Dv)``.
+        call: the checked call.
+        step: ``(scores, block) -> (B, H, rows, Dv)``.
 
     Returns:
         ``(B, H, Q, Dv)`` in the dtype of q.
     """
-    problem.prepare()
-    blocks = problem.blocks()
+    scores, blocks = Scores(call), plan(call)
     recompute = len(blocks) > 1 and torch.is_grad_enabled()
     rows = []
-    for start, stop, keys in blocks:
+    for block in blocks:
         if recompute:
-            out = checkpoint(step, problem, start, stop, keys, use_reentrant=False)
+            out = checkpoint(step, scores, block, use_reentrant=False)
         else:
-            out = step(problem, start, stop, keys)
-        rows.append(out.to(problem.q.dtype))
+            out = step(scores, block)
+        rows.append(out.to(call.q.dtype))
     return rows[0] if len(rows) == 1 else torch.cat(rows, dim=2)
 
 

@@ -13,7 +13,7 @@ from .rope import COORDINATES
 
 
 @dataclass(frozen=True)
-class Paths:
+class LagCharts:
     """Phases and amplitudes along the position itself, or along a light cone's coordinates.
 
     Attributes:
@@ -39,17 +39,16 @@ class Paths:
         return pos.to(phase_dtype(pos.device))
 
 
-def paths_of(length: float, coordinate: str, parts: str, form: str = "scaled") -> Paths:
-    """The paths that the words of an action's constructor mean.
+def charts_of(length: float, coordinate: str, parts: str) -> LagCharts:
+    """The coordinates that the words of an action's constructor mean.
 
     Args:
         length: L, tokens.
         coordinate: "linear" or "lightcone".
         parts: of the light cone, as for :class:`LightCone`: "both", "phase" or "amplitude".
-        form: of the Jordan blocks.
 
     Raises:
-        ValueError: an unknown word, parts of no light cone, a form that bends its shear by itself.
+        ValueError: an unknown word, or parts of no light cone.
     """
     if coordinate not in COORDINATES:
         raise ValueError(f"coordinate is {coordinate!r}, known are {COORDINATES}")
@@ -60,10 +59,5 @@ def paths_of(length: float, coordinate: str, parts: str, form: str = "scaled") -
             raise ValueError(
                 f"parts is {parts!r} and coordinate 'linear': only coordinate='lightcone' has parts"
             )
-        return Paths(length)
-    if form not in ("scaled", "exact"):
-        raise ValueError(
-            f"form is {form!r}, whose shear is bent already: coordinate='lightcone' takes "
-            "form='scaled' or 'exact'"
-        )
-    return Paths(length, parts != "amplitude", parts != "phase")
+        return LagCharts(length)
+    return LagCharts(length, parts != "amplitude", parts != "phase")
