@@ -253,7 +253,7 @@ class RoPE(PositionKernel):
 
 
 def _even(value: Any) -> bool:
-    return isinstance(value, Integral) and value >= 2 and value % 2 == 0
+    return isinstance(value, Integral) and int(value) >= 2 and int(value) % 2 == 0
 
 
 def _reads_as_complex(x: Tensor) -> bool:

@@ -29,9 +29,8 @@ from pjrope.kernels import (
 )
 from pjrope.kernels.algebra import Root
 from pjrope.kernels.base import Claims
-from pjrope.positions import NTK, PI, Llama3, LongRoPE, YaRN
 from pjrope.kernels.growth import Growth
-from pjrope.positions import NTK, PI, YaRN
+from pjrope.positions import NTK, PI, Llama3, LongRoPE, YaRN
 
 HEADS, HEAD_DIM, LENGTH = 4, 8, 16
 
