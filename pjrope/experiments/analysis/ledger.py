@@ -68,12 +68,12 @@ def rows(claims: Iterable[str] | None = None) -> list[Row]:
         experiment = registry.get(name)
         rules = {id: rule for id, rule in experiment.verdicts.items() if id in heard}
         label = name if preset == "book" else f"{name} ({preset})"
-        result = load(name, preset) if rules else None
-        for id in set(experiment.claims) & set(wanted):
-            if id in rules:
-                heard[id][label] = rules[id](result)
-            else:
-                silent[id].append(label)
+        for id in {*experiment.claims} & {*wanted} - {*rules}:
+            silent[id].append(label)
+        if rules:
+            result = load(name, preset)
+            for id, rule in rules.items():
+                heard[id][label] = rule(result)
     return [_row(CLAIMS[id], heard[id], tuple(silent[id])) for id in wanted]
 
 
@@ -85,7 +85,8 @@ def _known(id: str) -> str:
 
 def _row(claim: PaperClaim, parts: Mapping[str, Verdict], silent: tuple[str, ...]) -> Row:
     if silent and not parts:
-        reason = f"{', '.join(silent)} has rows, and no rule that judges them yet"
+        names = ", ".join(f"`{name}`" for name in silent)
+        reason = f"{names}: recorded rows, and no rule that judges them yet"
         return Row(claim, Verdict(claim.id, "not tested", reason), parts, silent)
     return Row(claim, combine(claim, parts), parts, silent)
 

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from .plain_json import ExperimentError, digest, plain
+from .result import ENVIRONMENT, FORMAT, Result, check_row
 from .spec import Cell, CellResult, Experiment, Preset
-from .store import ENVIRONMENT, Result, check_row, parse, result_path, write
+from .store import parse, result_path, write
 
-__all__ = ["Shelf"]
+__all__ = ["CellStore", "merge_data"]
 
 
 @dataclass(frozen=True)
-class Shelf:
+class CellStore:
     """Where the cells of one experiment, preset, and choice of corpora are kept below `out`.
 
     Args:
@@ -78,6 +79,7 @@ class Shelf:
         rows = [row for value in done for row in value["rows"]]
         environments = [value["environment"] for value in done]
         card = {
+            "format": FORMAT,
             "experiment": self.experiment.name,
             "preset": self.preset.name,
             "spec_id": self.experiment.spec_id(self.preset),

@@ -12,7 +12,7 @@ from ... import record
 
 __all__ = ["commit", "describe", "processor"]
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def describe(device: str) -> dict[str, Any]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ... import record as records
+from ...training.files import FolderInUse, explain, locked
 from . import environment, registry
-from .cells import Shelf, merge_data
+from .cells import CellStore, merge_data
+from .result import Result
 from .spec import Cell, Experiment, ExperimentError, Preset, check_seeds
-from .store import DEFAULT_OUT, Result, result_path, write
-from .workers import Manner, results
+from .store import DEFAULT_OUT, CannotWrite, result_path, write
+from .workers import RunOptions, refuse_inside_import, results
 
 __all__ = ["CellsFailed", "run"]
 
@@ -83,27 +85,29 @@ def run(
     cells = _filtered(experiment.grid(chosen, asked), only or {})
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise ExperimentError(f"jobs {jobs!r}: give an integer >= 1")
+    if jobs > 1:
+        refuse_inside_import()
     if record and not records.in_checkout():
         raise ExperimentError("a record is part of the source: install from a checkout (pip -e)")
     if out is not None and not store:
         raise ExperimentError("store=False writes nothing, so out must be left away")
     device = _device(device)
-    manner = Manner(device, environment.describe(device), progress and jobs == 1, keep_work)
+    options = RunOptions(device, environment.describe(device), progress and jobs == 1, keep_work)
     data = merge_data(experiment.data(chosen) if experiment.data else ())
     if record and (absent := substitutes(chosen, data)):
         raise ExperimentError(f"not recorded: {', '.join(absent)}; a record needs the real corpus")
     with _folder(out, store) as folder:
-        shelf = Shelf(folder, experiment, chosen, data)
-        with _locked(shelf.folder):
-            failures = _finish(shelf, cells, manner, jobs, progress)
-            result = shelf.assemble(cells)
-            everything = experiment.grid(chosen, sorted(shelf.seeds() | set(asked)))
+        finished = CellStore(folder, experiment, chosen, data)
+        with _alone(finished.folder):
+            failures = _finish(finished, cells, options, jobs, progress)
+            result = finished.assemble(cells)
+            everything = experiment.grid(chosen, sorted(finished.seeds() | set(asked)))
             path = result_path(folder, experiment.name, chosen.name)
-            write_result(path, shelf.assemble(everything))
+            write_result(path, finished.assemble(everything))
             if failures:
                 raise CellsFailed(failures, result, len(cells))
             if record:
-                _record(shelf, experiment.grid(chosen, asked))
+                _record(finished, experiment.grid(chosen, asked))
     return result
 
 
@@ -118,15 +122,15 @@ def write_result(path: Path, result: Result) -> None:
 
 
 def _finish(
-    shelf: Shelf, cells: Sequence[Cell], manner: Manner, jobs: int, progress: bool
+    store: CellStore, cells: Sequence[Cell], options: RunOptions, jobs: int, progress: bool
 ) -> list[tuple[Cell, str]]:
     """Run the unfinished cells; return those that failed, in the order of the grid."""
     from tqdm.auto import tqdm  # type: ignore[import-untyped]
 
-    todo = [cell for cell in cells if shelf.finished(cell) is None]
-    title = f"{shelf.experiment.name} {shelf.preset.name}"
+    todo = [cell for cell in cells if store.finished(cell) is None]
+    title = f"{store.experiment.name} {store.preset.name}"
     errors: dict[str, str] = {}
-    work = results(shelf, todo, manner, jobs)
+    work = results(store, todo, options, jobs)
     done = len(cells) - len(todo)
     bar = tqdm(
         total=len(cells), initial=done, desc=title, unit="cell", delay=5, disable=not progress
@@ -139,15 +143,15 @@ def _finish(
     return [(cell, errors[cell.id]) for cell in cells if cell.id in errors]
 
 
-def _record(shelf: Shelf, grid: Sequence[Cell]) -> None:
-    missing = [cell for cell in grid if shelf.finished(cell) is None]
-    name, preset = shelf.experiment.name, shelf.preset.name
+def _record(store: CellStore, grid: Sequence[Cell]) -> None:
+    missing = [cell for cell in grid if store.finished(cell) is None]
+    name, preset = store.experiment.name, store.preset.name
     if missing:
         raise ExperimentError(
             f"not recorded: {len(missing)} of {len(grid)} cells of {name} ({preset}) are not "
             f"finished, the first is {missing[0]}; run once without a filter"
         )
-    write_result(records.path(name, preset), shelf.assemble(grid))
+    write_result(records.path(name, preset), store.assemble(grid))
 
 
 def _filtered(cells: list[Cell], only: Mapping[str, Any]) -> list[Cell]:
@@ -181,30 +185,34 @@ def _device(device: str) -> str:
     return device
 
 
+def _home_of(out: Path | str) -> Path:
+    """Return `out` with a leading ~ resolved."""
+    try:
+        return Path(out).expanduser()
+    except RuntimeError as error:
+        raise ExperimentError(f"out {str(out)!r}: {error}; write the whole path") from None
+
+
 @contextmanager
 def _folder(out: Path | str | None, store: bool) -> Iterator[Path]:
     if store:
         # Absolute, since a worker starts in the folder that this process started in.
-        yield Path(DEFAULT_OUT if out is None else out).absolute()
+        yield _home_of(DEFAULT_OUT if out is None else out).absolute()
         return
     with tempfile.TemporaryDirectory(prefix="pjrope-") as folder:
         yield Path(folder)
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep a second run out of the folder; the system frees the lock even after a kill."""
-    try:
-        import fcntl
-    except ImportError:  # Windows: no lock, the user keeps to one run at a time
-        yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / ".lock", "w", encoding="utf8") as file:
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the folder's lock; what keeps it from being had is told in one line."""
+    with ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ExperimentError(
-                f"another run is writing to {folder}; wait for it or give another out folder"
+            stack.enter_context(locked(folder))
+        except FolderInUse as error:
+            raise ExperimentError(str(error)) from None
+        except OSError as error:
+            raise CannotWrite(
+                f"cannot write {explain(error, folder)}; give another out folder"
             ) from None
         yield

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from .cell import Cell, CellContext, CellResult, freeze
 from .plain_json import ExperimentError, digest, plain
 
 if TYPE_CHECKING:
-    from .store import Result
+    from .result import Result
 
 __all__ = [
     "Cell",
@@ -35,12 +34,6 @@ def check_name(name: str) -> str:
             f"name {name!r}: allowed are lower-case letters, digits, _ and single slashes between"
         )
     return name
-
-
-def _freeze(value: Any) -> Any:
-    if isinstance(value, dict):
-        return MappingProxyType({key: _freeze(item) for key, item in value.items()})
-    return tuple(_freeze(item) for item in value) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ class Preset:
         check_name(self.name)
         object.__setattr__(self, "seeds", check_seeds(self.seeds))
         settings = plain(self.settings, f"setting of preset {self.name!r} ")
-        object.__setattr__(self, "settings", _freeze(settings))
+        object.__setattr__(self, "settings", freeze(settings))
 
 
 def check_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
@@ -79,83 +72,6 @@ def check_seeds(seeds: Iterable[int]) -> tuple[int, ...]:
             f"seeds {list(seeds)}: give at least one, each an integer >= 0, none twice"
         )
     return seeds
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The smallest piece of an experiment that runs, finishes and is skipped by itself.
-
-    Args:
-        key: what sets this cell apart, as JSON data; holds "seed" and usually "method" (a list of
-            names when several methods share one training).
-    """
-
-    key: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        key = plain(self.key, "cell key")
-        if not isinstance(key.get("seed"), int):
-            raise ExperimentError(f"cell key {key} needs an integer under 'seed'")
-        object.__setattr__(self, "key", _freeze(key))
-
-    @property
-    def id(self) -> str:
-        """Twelve hex digits that depend on the key alone, not on its order."""
-        return digest(self.key)
-
-    @property
-    def seed(self) -> int:
-        return self.key["seed"]
-
-    def matches(self, only: Mapping[str, Any]) -> bool:
-        """Say whether every entry of `only` fits; a list, on either side, means any of these."""
-        return all(
-            not _options(self.key.get(name)).isdisjoint(_options(wanted))
-            for name, wanted in only.items()
-        )
-
-    def __str__(self) -> str:
-        return " ".join(f"{name}={_word(value)}" for name, value in self.key.items())
-
-
-def _options(value: Any) -> set[str]:
-    """Return `value`, or each of its items, as JSON texts: 1, "1" and True then stay apart."""
-    items = value if isinstance(value, list | tuple) else (value,)
-    return {json.dumps(plain(item), sort_keys=True) for item in items}
-
-
-def _word(value: Any) -> str:
-    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-@dataclass(frozen=True)
-class CellContext:
-    """What the runner hands to a cell.
-
-    Args:
-        workdir: the cell's own folder; checkpoints written here let a killed cell go on. It is
-            removed when the cell has finished, unless the run keeps it.
-        device: torch device, "cpu" or "cuda".
-        progress: whether a training may draw its own bar.
-        preset: the preset that runs.
-    """
-
-    workdir: Path
-    device: str
-    progress: bool
-    preset: Preset
-
-    @property
-    def settings(self) -> Mapping[str, Any]:
-        return self.preset.settings
-
-
-@dataclass(frozen=True)
-class CellResult:
-    """Rows of a cell together with the corpora it read (keys name, sha256, stand_in each)."""
-
-    rows: Sequence[Mapping[str, Any]]
-    data: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True)

@@ -20,17 +20,20 @@ from pathlib import Path
 from typing import Any
 
 from . import registry
-from .cells import Shelf
-from .plain_json import plain
+from .cells import CellStore
+from .plain_json import ExperimentError, plain
 from .spec import Cell, CellContext
+from .store import CannotWrite
 
-__all__ = ["Manner", "compute", "results"]
+__all__ = ["RunOptions", "compute", "refuse_inside_import", "results"]
 
 _LONGEST_REPORT = 20_000
+_UNGUARDED = 64  # exit code of a worker whose script runs experiments when it is imported
+Ended = Generator[tuple[Cell, str | None], None, None]
 
 
 @dataclass(frozen=True)
-class Manner:
+class RunOptions:
     """How cells run, apart from what they compute; travels to worker processes.
 
     Args:
@@ -46,27 +49,27 @@ class Manner:
     keep_work: bool
 
 
-def compute(shelf: Shelf, cell: Cell, manner: Manner) -> None:
-    """Run one cell and put its rows on the shelf."""
-    workdir = shelf.workdir(cell)
+def compute(store: CellStore, cell: Cell, options: RunOptions) -> None:
+    """Run one cell and store its rows."""
+    workdir = store.workdir(cell)
     workdir.mkdir(parents=True, exist_ok=True)
-    context = CellContext(workdir, manner.device, manner.progress, shelf.preset)
+    context = CellContext(workdir, options.device, options.progress, store.preset)
     wall, cpu = time.perf_counter(), time.process_time()
-    with alone(cell):
-        result = shelf.experiment.run_cell(cell, context)
+    with isolated_rng(cell):
+        result = store.experiment.run_cell(cell, context)
     facts = {
         "wall_seconds": time.perf_counter() - wall,
         "cpu_seconds": time.process_time() - cpu,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": manner.environment,
+        "environment": options.environment,
     }
-    shelf.save(cell, result, facts)
-    if not manner.keep_work:
+    store.save(cell, result, facts)
+    if not options.keep_work:
         shutil.rmtree(workdir, ignore_errors=True)
 
 
 @contextmanager
-def alone(cell: Cell) -> Iterator[None]:
+def isolated_rng(cell: Cell) -> Iterator[None]:
     """Give a cell one thread and fresh global random states, and put the old ones back after.
 
     Cells should take generators. One that draws from a global stream by mistake still gets the
@@ -90,92 +93,136 @@ def alone(cell: Cell) -> Iterator[None]:
             numpy.random.set_state(states[1])
 
 
-def results(
-    shelf: Shelf, cells: Sequence[Cell], manner: Manner, jobs: int
-) -> Generator[tuple[Cell, str | None], None, None]:
+def results(store: CellStore, cells: Sequence[Cell], options: RunOptions, jobs: int) -> Ended:
     """Run cells, up to `jobs` at a time, yielding each as it ends with None or its error's text.
 
     Raises:
-        ExperimentError: for jobs > 1 with an experiment that is not in the registry.
+        ExperimentError: for jobs > 1 with an experiment that is not in the registry, and for
+            workers that do not start.
+        CannotWrite: a result cannot be stored; nothing more is run.
     """
     if jobs == 1:
-        return _one_by_one(shelf, cells, manner)
-    return _side_by_side(shelf, cells, manner, jobs)
+        return _one_by_one(store, cells, options)
+    return _side_by_side(store, cells, options, min(jobs, max(1, len(cells))))
 
 
-def _one_by_one(
-    shelf: Shelf, cells: Sequence[Cell], manner: Manner
-) -> Generator[tuple[Cell, str | None], None, None]:
+def _one_by_one(store: CellStore, cells: Sequence[Cell], options: RunOptions) -> Ended:
     for cell in cells:
         try:
-            compute(shelf, cell, manner)
+            compute(store, cell, options)
+        except CannotWrite:
+            raise
         except Exception:
             yield cell, traceback.format_exc()
         else:
             yield cell, None
 
 
-def _side_by_side(
-    shelf: Shelf, cells: Sequence[Cell], manner: Manner, jobs: int
-) -> Generator[tuple[Cell, str | None], None, None]:
-    # A process for every cell, so that one which runs out of memory takes no other along.
-    place = registry.where(shelf.experiment.name)
-    spawn = multiprocessing.get_context("spawn")
+class _Worker:
+    """A process that runs one cell after another; one that dies takes only its cell along."""
+
+    def __init__(self, store: CellStore, options: RunOptions) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        self.connection, there = spawn.Pipe()
+        name, data = store.experiment.name, plain(list(store.data))
+        work = (registry.where(name), name, store.preset.name, store.out, data, options, there)
+        self.process = spawn.Process(target=_work, args=work)
+        self.process.start()
+        there.close()  # the worker's copy is then the last: its death reads as EOF
+        self.cell: Cell | None = None
+        self.started = False
+
+    def give(self, cell: Cell) -> None:
+        self.cell = cell
+        self.connection.send(plain(cell.key))
+
+    def report(self) -> tuple[str, str]:
+        """Return ("ready", ""), ("ended", error) or ("refused", why); ("died", why) at its death."""
+        try:
+            kind, text = self.connection.recv()
+        except EOFError:
+            self.process.join()
+            return "died", self._epitaph()
+        self.started = True
+        return kind, text
+
+    def _epitaph(self) -> str:
+        code = self.process.exitcode
+        if code == _UNGUARDED:
+            raise ExperimentError(
+                "jobs > 1 starts processes that import your script, and that calls run() again: "
+                'put the call under `if __name__ == "__main__":`, or use jobs=1'
+            )
+        if not self.started:
+            raise ExperimentError(
+                f"a worker process did not start (exit code {code}): it must be able to import "
+                "the script that calls run(); use jobs=1 in a script read from standard input"
+            )
+        if code is not None and code < 0:
+            name = signal.Signals(-code).name
+            often = "; the system does so when memory runs out" if name == "SIGKILL" else ""
+            return f"the worker process was ended by {name}{often}"
+        return f"the worker process died (exit code {code})"
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.join()
+        self.connection.close()
+
+
+def _side_by_side(store: CellStore, cells: Sequence[Cell], options: RunOptions, jobs: int) -> Ended:
     waiting = deque(cells)
-    running: dict[Any, tuple[Any, Cell]] = {}
+    workers: dict[Any, _Worker] = {}
     try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                cell = waiting.popleft()
-                here, there = spawn.Pipe(duplex=False)
-                job = (place, shelf.experiment.name, shelf.preset.name, shelf.out)
-                work = (*job, plain(list(shelf.data)), plain(cell.key), manner, there)
-                process = spawn.Process(target=_worker, args=work)
-                process.start()
-                there.close()  # the worker's copy is then the last: its death reads as EOF
-                running[here] = process, cell
-            for ready in wait(list(running)):
-                process, cell = running.pop(ready)
-                error = _report(ready)
-                process.join()
-                died = f"the worker process died (exit code {process.exitcode}; out of memory?)"
-                yield cell, died if error is None else error or None
+        while waiting or any(worker.cell for worker in workers.values()):
+            while len(workers) < min(jobs, len(waiting) + _busy(workers)):
+                worker = _Worker(store, options)
+                workers[worker.connection] = worker
+            for ready in wait(list(workers)):
+                worker = workers[ready]
+                kind, text = worker.report()
+                if kind == "refused":
+                    raise CannotWrite(text)
+                if worker.cell:
+                    yield worker.cell, text or None
+                worker.cell = None
+                if kind == "died":
+                    workers.pop(ready).end()
+                elif waiting:
+                    worker.give(waiting.popleft())
     finally:
-        for process, _ in running.values():
-            process.terminate()
-        for process, _ in running.values():
-            process.join()
+        for worker in workers.values():
+            worker.end()
 
 
-def _report(connection: Any) -> str | None:
-    try:
-        return connection.recv()
-    except EOFError:
-        return None
-    finally:
-        connection.close()
+def _busy(workers: Mapping[Any, _Worker]) -> int:
+    return sum(worker.cell is not None for worker in workers.values())
 
 
-def _worker(
+def _work(
     place: str,
     name: str,
     preset: str,
     out: Path,
     data: Sequence[Mapping[str, Any]],
-    key: Mapping[str, Any],
-    manner: Manner,
+    options: RunOptions,
     there: Connection,
 ) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends the workers
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        experiment = registry.at(place, name)
-        shelf = Shelf(out, experiment, experiment.preset(preset), data)
-        compute(shelf, Cell(key), manner)
-        error = ""
-    except Exception:
-        error = traceback.format_exc()[-_LONGEST_REPORT:]
-    there.send(error)
+    there.send(("ready", ""))
+    while True:
+        cell = Cell(there.recv())
+        try:
+            experiment = registry.at(place, name)
+            store = CellStore(out, experiment, experiment.preset(preset), data)
+            compute(store, cell, options)
+            report = ("ended", "")
+        except CannotWrite as error:
+            report = ("refused", str(error))
+        except Exception:
+            report = ("ended", traceback.format_exc()[-_LONGEST_REPORT:])
+        there.send(report)
 
 
 def _end_with_parent() -> None:
@@ -184,3 +231,9 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
+
+
+def refuse_inside_import() -> None:
+    """End a worker quietly whose script, imported again, calls run() before it is done."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise SystemExit(_UNGUARDED)
