@@ -167,7 +167,8 @@ def test_a_results_folder_that_cannot_be_written_is_one_line(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert _refused(["run", "fake/quick", "--out", str(tmp_path / "file")]) == 2
     error = capsys.readouterr().err
-    assert "cannot write to" in error and error.count("\n") == 1
+    assert "cannot write" in error and error.count("\n") == 1
+    assert "a part of the path is a file, not a folder (ENOTDIR)" in error
 
 
 def test_a_run_on_a_stand_in_says_so_first_and_is_not_recorded(capsys, monkeypatch, tmp_path):

@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        from pjrope.training.files import explain
+        from pjrope.experiments.engine.system import explain
 
         return fail(explain(error), BAD_INPUT)
 

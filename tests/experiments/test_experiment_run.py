@@ -19,6 +19,7 @@ import torch
 
 from pjrope import record
 from pjrope.experiments import CellsFailed, ExperimentError, Preset, load, read, run
+from pjrope.experiments.engine import workers
 
 QUIET = {"progress": False}
 
@@ -190,6 +191,60 @@ def test_a_record_is_whole_or_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "in_checkout", lambda: False)
     with pytest.raises(ExperimentError, match="checkout"):
         run("fake/quick", **options)
+
+
+UNGUARDED = """
+import sys
+from pathlib import Path
+import fake_experiments
+from pjrope.experiments import ExperimentError, register, run
+for name, place in fake_experiments.PLACES.items():
+    register(name, place)
+try:
+    run("fake/quick", out=Path(sys.argv[1]), jobs=2, progress=False)
+except ExperimentError as error:
+    print(error)
+"""
+
+
+def test_jobs_in_a_script_without_a_main_guard_are_told_once(tmp_path):
+    script = tmp_path / "unguarded.py"
+    script.write_text(UNGUARDED)
+    paths = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "out"],
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr == "" and done.stdout.count("\n") == 1
+    assert 'put the call under `if __name__ == "__main__":`, or use jobs=1' in done.stdout
+
+
+def test_a_worker_takes_one_cell_after_another(tmp_path, monkeypatch):
+    started = []
+    begin = workers._Worker.__init__
+
+    def counted(self, *words):
+        started.append(self)
+        begin(self, *words)
+
+    monkeypatch.setattr(workers._Worker, "__init__", counted)
+    rows = run("fake/quick", seeds=range(6), out=tmp_path / "two", jobs=2, **QUIET).rows
+    assert len(started) == 2  # for twelve cells: starting one costs seconds
+    assert rows == run("fake/quick", seeds=range(6), out=tmp_path / "one", **QUIET).rows
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_result_that_cannot_be_stored_ends_the_run(tmp_path, jobs):
+    folder = tmp_path / "fake" / "quick" / "smoke"
+    folder.mkdir(parents=True)
+    (folder / "cells").write_text("a file where a folder must be")
+    with pytest.raises(
+        ExperimentError, match=r"cannot write .*a file where a folder must be"
+    ) as caught:
+        run("fake/quick", out=tmp_path, jobs=jobs, **QUIET)
+    assert "\n" not in str(caught.value)
 
 
 KILLED = """

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import sys
 from dataclasses import replace
 
 import fake_experiments
@@ -12,9 +15,10 @@ import pytest
 from pjrope import record
 from pjrope.experiments import ExperimentError, load, read, run
 from pjrope.experiments.analysis.report import card_line, report
-from pjrope.experiments.engine import environment
+from pjrope.experiments.engine import environment, system
 from pjrope.experiments.engine.cells import agree
-from pjrope.experiments.engine.store import check_row, write
+from pjrope.experiments.engine.result import check_row
+from pjrope.experiments.engine.store import CannotWrite, write
 
 
 @pytest.fixture
@@ -48,7 +52,7 @@ def test_a_failed_write_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeyp
         raise OSError("no space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(CannotWrite, match=r"x\.json: no space"):
         write(path, {"new": 2})
     assert json.loads(path.read_text()) == {"old": 1} and list(tmp_path.iterdir()) == [path]
 
@@ -145,3 +149,74 @@ def test_the_card_line_tells_local_changes_and_long_runs(result):
     line = card_line({**card, "cpu_seconds": 9000.0})
     assert "commit 0123456789 with local changes" in line
     assert "seeds 0-2, 5, 7-8" in line and "2.5 h of processor time" in line
+
+
+def test_a_record_is_of_this_checkout():
+    revision, changed = environment.commit()
+    if (environment.PACKAGE.parent / ".git").exists():
+        assert re.fullmatch("[0-9a-f]{40}", revision) and changed in (True, False)
+    assert environment.PACKAGE.name == "pjrope"
+
+
+def test_a_frame_has_a_column_for_each_field(result):
+    pandas = pytest.importorskip("pandas")
+    frame = result.frame()
+    assert isinstance(frame, pandas.DataFrame) and len(frame) == len(result.rows)
+    assert frame["loss"].tolist() == [row["loss"] for row in result.rows]
+
+
+def test_a_frame_without_pandas_names_the_command(result, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pip install .pjrope\[book\]"):
+        result.frame()
+
+
+def test_a_file_of_a_newer_format_is_refused(result, tmp_path):
+    assert result.card["format"] == 1
+    newer = {"card": {**result.card, "format": 2}, "rows": result.rows}
+    write(tmp_path / "x.json", newer)
+    with pytest.raises(ExperimentError, match="has format 2, this version reads 1; update pjrope"):
+        read(tmp_path / "x.json")
+    del newer["card"]["format"]  # as the first records have it
+    write(tmp_path / "x.json", newer)
+    assert read(tmp_path / "x.json").rows == result.rows
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [
+        (errno.ENOSPC, "x.json: the disk is full (ENOSPC)"),
+        (errno.EFBIG, "x.json: the file would pass the size limit (ulimit -f) (EFBIG)"),
+        (errno.EROFS, "x.json: the file system is read-only (EROFS)"),
+        (errno.EINTR, "x.json: Interrupted system call (EINTR)"),
+    ],
+)
+def test_what_the_system_refuses_is_told_by_its_number(number, said):
+    assert system.explain(OSError(number, os.strerror(number)), "x.json") == said
+    assert system.explain(OSError(number, os.strerror(number), "x.json")) == said
+    assert system.explain(OSError("odd")) == "odd"
+
+
+def test_a_folder_is_locked_for_one(tmp_path):
+    with (
+        system.locked(tmp_path),
+        pytest.raises(system.FolderInUse, match="another run is writing"),
+        system.locked(tmp_path),
+    ):
+        pass
+    with system.locked(tmp_path):
+        pass
+
+
+def test_a_file_system_without_locks_is_not_called_another_run(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+
+    def none_left(file, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", none_left)
+    with pytest.raises(OSError) as caught, system.locked(tmp_path):
+        pass
+    assert not isinstance(caught.value, system.FolderInUse) and caught.value.errno == errno.ENOLCK
+    with pytest.raises(ExperimentError, match=r"the file system gives no lock \(ENOLCK\)"):
+        run("fake/quick", out=tmp_path, progress=False)

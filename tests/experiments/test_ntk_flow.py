@@ -20,7 +20,7 @@ from pjrope.experiments.functions.ntk_flow import (
     steps,
 )
 from pjrope.kernels import RoPE
-from pjrope.positions.frequencies import NTK
+from pjrope.positions.extensions import NTK
 
 
 def r_squared(made, values):

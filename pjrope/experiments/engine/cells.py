@@ -63,7 +63,7 @@ class CellStore:
     def _current(self, path: Path) -> dict[str, Any] | None:
         try:
             value = parse(path)
-        except (FileNotFoundError, ExperimentError):
+        except (FileNotFoundError, NotADirectoryError, ExperimentError):
             return None
         current = isinstance(value, dict) and value.get("fingerprint") == self.fingerprint
         return value if current else None

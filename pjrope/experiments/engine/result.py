@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ...extras import need
 from .plain_json import ExperimentError, plain
 
 if TYPE_CHECKING:
@@ -46,15 +47,10 @@ class Result:
         """Return the rows as a pandas DataFrame, one column for each field that any row has.
 
         Raises:
-            ExperimentError: without pandas; the message says how to get it.
+            MissingLibrary: without pandas; the message says how to get it.
         """
-        try:
-            import pandas
-        except ModuleNotFoundError:
-            raise ExperimentError(
-                "Result.frame() needs pandas; install it with: pip install 'pjrope[book]'"
-            ) from None
-        return pandas.DataFrame.from_records(self.rows)
+        frame: pandas.DataFrame = need("pandas", "book").DataFrame.from_records(self.rows)
+        return frame
 
 
 def select(rows: Iterable[Mapping[str, Any]], where: Mapping[str, Any]) -> list[Any]:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from ... import record as records
-from ...training.files import FolderInUse, explain, locked
 from . import environment, registry
 from .cells import CellStore, merge_data
+from .compute import RunOptions
 from .result import Result
 from .spec import Cell, Experiment, ExperimentError, Preset, check_seeds
 from .store import DEFAULT_OUT, CannotWrite, result_path, write
-from .workers import RunOptions, refuse_inside_import, results
+from .system import FolderInUse, explain, locked
+from .workers import refuse_inside_import, results
 
 __all__ = ["CellsFailed", "run"]
 

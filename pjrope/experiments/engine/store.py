@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ... import record
-from ...training.files import explain
 from .plain_json import ExperimentError
 from .result import Result, checked, select
 from .spec import check_name
+from .system import explain
 
 __all__ = [
     "DEFAULT_OUT",

@@ -1,96 +1,30 @@
-"""How a cell runs: alone on one thread, in this process or in one of its own."""
+"""Cells run one after another in this process, or side by side in processes of their own."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import random
-import shutil
 import signal
 import threading
-import time
 import traceback
 from collections import deque
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Generator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
 from . import registry
 from .cells import CellStore
+from .compute import RunOptions, compute
 from .plain_json import ExperimentError, plain
-from .spec import Cell, CellContext
+from .spec import Cell
 from .store import CannotWrite
 
-__all__ = ["RunOptions", "compute", "refuse_inside_import", "results"]
+__all__ = ["refuse_inside_import", "results"]
 
 _LONGEST_REPORT = 20_000
 _UNGUARDED = 64  # exit code of a worker whose script runs experiments when it is imported
 Ended = Generator[tuple[Cell, str | None], None, None]
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """How cells run, apart from what they compute; travels to worker processes.
-
-    Args:
-        device: torch device.
-        environment: what each cell's file says about machine and code.
-        progress: whether trainings may draw bars.
-        keep_work: whether work folders outlive their cells.
-    """
-
-    device: str
-    environment: Mapping[str, Any]
-    progress: bool
-    keep_work: bool
-
-
-def compute(store: CellStore, cell: Cell, options: RunOptions) -> None:
-    """Run one cell and store its rows."""
-    workdir = store.workdir(cell)
-    workdir.mkdir(parents=True, exist_ok=True)
-    context = CellContext(workdir, options.device, options.progress, store.preset)
-    wall, cpu = time.perf_counter(), time.process_time()
-    with isolated_rng(cell):
-        result = store.experiment.run_cell(cell, context)
-    facts = {
-        "wall_seconds": time.perf_counter() - wall,
-        "cpu_seconds": time.process_time() - cpu,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "environment": options.environment,
-    }
-    store.save(cell, result, facts)
-    if not options.keep_work:
-        shutil.rmtree(workdir, ignore_errors=True)
-
-
-@contextmanager
-def isolated_rng(cell: Cell) -> Iterator[None]:
-    """Give a cell one thread and fresh global random states, and put the old ones back after.
-
-    Cells should take generators. One that draws from a global stream by mistake still gets the
-    same numbers whichever cells ran before it, so that a resumed run equals an uninterrupted one.
-    """
-    import numpy
-    import torch
-
-    threads, states = torch.get_num_threads(), (random.getstate(), numpy.random.get_state())
-    seed = int(cell.id[:8], 16)
-    with torch.random.fork_rng():
-        torch.set_num_threads(1)
-        torch.manual_seed(seed)
-        random.seed(seed)
-        numpy.random.seed(seed)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(threads)
-            random.setstate(states[0])
-            numpy.random.set_state(states[1])
 
 
 def results(store: CellStore, cells: Sequence[Cell], options: RunOptions, jobs: int) -> Ended:

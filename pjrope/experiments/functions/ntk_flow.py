@@ -22,7 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...positions.frequencies import NTK, geometric
+from ...positions.extensions import NTK
+from ...positions.frequencies import geometric
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..engine.store import Result, select
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import errno
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
-__all__ = ["FolderInUse", "explain", "locked", "one_at_a_time"]
-
-Args = ParamSpec("Args")
-Value = TypeVar("Value")
+__all__ = ["NO_ROOM", "FolderInUse", "explain", "locked"]
 
 _WHY = {
     errno.ENOSPC: "the disk is full",
@@ -22,6 +17,7 @@ _WHY = {
     errno.EACCES: "this user may not do that there",
     errno.EPERM: "this user may not do that there",
     errno.ENOTDIR: "a part of the path is a file, not a folder",
+    errno.EEXIST: "there is a file where a folder must be",
     errno.EISDIR: "there is a folder of that name",
     errno.ENOENT: "there is no such file or folder",
     errno.ENAMETOOLONG: "the name is too long",
@@ -30,6 +26,9 @@ _WHY = {
     errno.ENOLCK: "the file system gives no lock",
     errno.EIO: "the disk reports an input or output error",
 }
+
+# The whole run meets these, not one cell: nothing more can be written.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS})
 
 
 class FolderInUse(OSError):
@@ -64,6 +63,7 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
+        _refuse_if_unlockable(folder / ".lock")
         raise FolderInUse(
             f"another run is writing to {folder}; wait for it or give another folder"
         ) from None
@@ -75,15 +75,19 @@ def locked(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def one_at_a_time(function: Callable[Args, Value]) -> Callable[Args, Value]:
-    """Let a function with the keyword ``out`` hold the lock of that folder while it runs."""
+def _refuse_if_unlockable(path: Path) -> None:
+    """Raise what the system says of a lock, unless it says that another process has it.
 
-    @functools.wraps(function)
-    def alone(*args: Args.args, **kwargs: Args.kwargs) -> Value:
-        out = kwargs.get("out")
-        if out is None:
-            return function(*args, **kwargs)
-        with locked(Path(str(out))):
-            return function(*args, **kwargs)
-
-    return alone
+    Older versions of filelock wait in the same way for a lock that is taken and for one that the
+    file system does not give.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return
+    with open(path, "a", encoding="utf-8") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EACCES, errno.EAGAIN, errno.EWOULDBLOCK):
+                raise OSError(error.errno, error.strerror, str(path)) from None
