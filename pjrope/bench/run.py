@@ -15,7 +15,8 @@ import torch
 from .. import record
 from ..experiments.engine.environment import describe
 from ..experiments.engine.plain_json import ExperimentError, digest, plain
-from ..experiments.engine.store import Result, check_row, write
+from ..experiments.engine.result import Result, check_row
+from ..experiments.engine.store import write
 from . import attention, decoding, memory, models
 from .peers import PEERS
 from .settings import SECTIONS, Settings, chosen_sections
