@@ -7,12 +7,18 @@ import math
 import pytest
 import torch
 
-from pjrope.experiments import get, run
+from pjrope.experiments import Result, get, run
 from pjrope.experiments.text.lines import bigram_losses, unigram_losses
 from pjrope.experiments.text.methods import METHODS, make_kernel, mixers
-from pjrope.experiments.text.near_claims import near_lag_claims, segment_error
+from pjrope.experiments.text.near_claims import (
+    confirmed,
+    near_lag_claims,
+    rivals_words,
+    segment_error,
+)
 from pjrope.experiments.text.near_lags import METHODS as CORE
 from pjrope.experiments.text.near_lags import RIVALS
+from pjrope.experiments.text.tuned import TRIED, best_rates, choices
 from pjrope.kernels import Affine, ALiBi, FourierJet, LightCone, NearTable, RoPE, T5Bias
 
 
@@ -116,9 +122,11 @@ def test_the_rule_of_the_study(changed, last):
 
 def test_the_rule_says_which_line_fails():
     said = near_lag_claims(rows_of(LOSSES | {"alibi_t5": (1.50, 1.56), "rope_alibi": (1.45, 2.0)}))
-    assert said[0].startswith("alibi_t5 against alibi, better: at 128 -0.100")
-    assert said[1].startswith("alibi_t5 against rope_alibi, does not reach it: at 128 +0.050")
-    assert said[2].startswith("alibi_t5, not flat: change from 128 to 8,192 +0.06")
+    assert said[0].startswith("alibi_t5 against alibi, better: alibi_t5 - alibi at 128 -0.100")
+    assert said[1].startswith(
+        "alibi_t5 against rope_alibi, does not reach it: alibi_t5 - rope_alibi at 128 +0.050"
+    )
+    assert said[2].startswith("alibi_t5, not flat: alibi_t5, from 128 to 8,192 +0.06")
 
 
 def test_the_rule_claims_nothing_from_one_seed_or_without_a_method():
@@ -135,4 +143,49 @@ def test_a_difference_that_one_segment_makes_is_not_clear():
             row["segments"][0] -= 0.8
             row["loss"] -= 0.1
     assert segment_error(rows, "alibi_t5", "alibi", 128) == pytest.approx(0.1, rel=0.05)
-    assert near_lag_claims(rows)[0].startswith("alibi_t5 against alibi, not better: at 128 -0.100")
+    assert near_lag_claims(rows)[0].startswith(
+        "alibi_t5 against alibi, not better: alibi_t5 - alibi at 128 -0.100"
+    )
+
+
+def test_a_study_is_confirmed_by_what_holds_on_both_corpora():
+    def on(corpus, losses):
+        return [row | {"corpus": corpus} for row in rows_of(losses)]
+
+    both = Result(on("a", LOSSES) + on("b", LOSSES | {"alibi_t5": (1.60, 1.60)}), {})
+    assert confirmed(both)[-1] == "Confirmed on every corpus: alibi_table8."
+    neither = Result(on("a", LOSSES) + on("b", dict.fromkeys(LOSSES, (1.6, 1.6))), {})
+    assert confirmed(neither)[-1] == "Confirmed on every corpus: nothing."
+    alone = Result([r for r in on("a", LOSSES) if r["seed"] == 0], {})
+    assert "claims nothing yet" in confirmed(alone)[0]
+
+
+def test_the_rate_of_least_held_out_loss_is_chosen():
+    rows = [
+        {"kind": "training", "method": m, "rate": rate, "held_out": loss}
+        for m, losses in {"rope": (1.6, 1.5, 1.7), "alibi": (1.6, 1.5, None)}.items()
+        for rate, loss in zip(TRIED, losses, strict=True)
+    ] + [{"kind": "training", "method": "affine", "rate": 3e-2, "held_out": 1.0}]
+    assert best_rates(rows) == {"rope": 1e-2, "alibi": 1e-2, "affine": 3e-2}
+    assert "affine 0.03 (the end of what was tried)" in choices(Result(rows, {}))[0]
+
+
+@pytest.mark.parametrize("name", ["near_lags/confirm", "near_lags/wide", "byte_lm/tuned"])
+def test_grids_of_the_study_run(name):
+    first = get(name).presets["smoke"].seeds[0]
+    result = run(name, only={"method": ["alibi_t5", "bigram"]}, store=False, progress=False)
+    assert {row["seed"] for row in result.rows} == {first}
+    assert {row["kind"] for row in result.rows} == {"loss", "training", "bias"}
+    assert all(row.get("corpus", "toy_language") == "toy_language" for row in result.rows)
+
+
+def test_a_grid_of_rates_tries_each_method_at_each():
+    grid = get("byte_lm/rates").grid(get("byte_lm/rates").preset("book"), (100,))
+    assert len(grid) == 3 * 8 and {cell.key["rate"] for cell in grid} == set(TRIED)
+
+
+def test_rivals_are_told_against_rope():
+    losses = {"unigram": (3.2, 3.2), "rope": (1.5, 3.0), "alibi_conv": (1.45, 1.45)}
+    said = rivals_words(Result(rows_of(losses), {}))
+    assert len(said) == 1 and said[0].startswith("alibi_conv - rope at 128 -0.050")
+    assert rivals_words(Result(rows_of(losses, seeds=(0,)), {})) == []

@@ -12,8 +12,11 @@ takes to flatten out at a constant rate; the paper preset has 4,000.
 
 from __future__ import annotations
 
-from ..engine.spec import Experiment, Preset
-from .near_claims import near_lag_claims
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..engine.spec import Cell, Experiment, Preset
+from .near_claims import confirmed, near_lag_claims, rivals_words
 from .study import SMOKE_SETTINGS, TABLES, book_settings, cells, corpus_card, run_cell
 
 METHODS = ("alibi", "alibi_t5", "rope_alibi", "alibi_table8")
@@ -39,7 +42,7 @@ def _presets(cost: str) -> dict[str, Preset]:
         "paper": Preset(
             "paper",
             seeds=(0, 1, 2, 3, 4),
-            settings=SETTINGS | {"training": SETTINGS["training"] | {"steps": 4000}},
+            settings=book_settings("wikitext_2", "test", 4000),
             cost="not run yet: twice the book's; the length at which curves of this model are flat",
         ),
     }
@@ -74,4 +77,75 @@ RIVAL_GRID = Experiment(
     baseline="rope",
     tables=TABLES,
     data=corpus_card,
+    sentences=rivals_words,
+)
+
+
+def _with_corpus(columns: str | Sequence[str] | None) -> list[str]:
+    return ["corpus", columns] if isinstance(columns, str) else ["corpus"]
+
+
+CORPORA = ("wikitext_2", "war_and_peace")
+CONFIRM_SETTINGS = {
+    k: v for k, v in book_settings("wikitext_2", "validation", 4000).items() if k != "corpus"
+} | {"corpora": list(CORPORA)}
+
+
+def _confirm_cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
+    corpora = preset.settings["corpora"]
+    return [c for name in corpora for c in cells(METHODS, seeds, corpus=name)]
+
+
+CONFIRM = Experiment(
+    name="near_lags/confirm",
+    question="Does what near_lags found hold on fresh seeds and on a second corpus?",
+    claims=(),
+    presets={
+        "smoke": Preset(
+            "smoke",
+            seeds=(10,),
+            settings={k: v for k, v in SMOKE_SETTINGS.items() if k != "corpus"}
+            | {"corpora": ["toy_language"]},
+            cost="5 core-seconds",
+        ),
+        "book": Preset(
+            "book",
+            seeds=tuple(range(10, 20)),
+            settings=CONFIRM_SETTINGS,
+            cost="not run yet: 80 cells of about 7 core-minutes",
+        ),
+    },
+    cells=_confirm_cells,
+    run_cell=run_cell,
+    baseline="alibi",
+    tables=tuple(replace(t, columns=_with_corpus(t.columns)) for t in TABLES),
+    data=corpus_card,
+    sentences=confirmed,
+)
+
+WIDE_SETTINGS = book_settings("wikitext_2", "test", 4000) | {"width": 192, "layers": 4}
+
+WIDE = Experiment(
+    name="near_lags/wide",
+    question="Does a near-lag bias still help a model that is twice as wide and twice as deep?",
+    claims=(),
+    presets={
+        "smoke": Preset("smoke", seeds=(0,), settings=SMOKE_SETTINGS, cost="5 core-seconds"),
+        "book": Preset(
+            "book",
+            seeds=(0, 1),
+            settings=WIDE_SETTINGS,
+            cost="not run yet: 8 cells of about 20 core-minutes",
+        ),
+    },
+    # A wider model takes a lower rate: the step of AdamW is per parameter, their number grew.
+    cells=lambda preset, seeds: [
+        Cell(dict(c.key) | ({"rate": 3e-3} if "rate" in c.key else {}))
+        for c in cells(METHODS, seeds)
+    ],
+    run_cell=run_cell,
+    baseline="alibi",
+    tables=TABLES,
+    data=corpus_card,
+    sentences=near_lag_claims,
 )

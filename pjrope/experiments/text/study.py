@@ -30,8 +30,8 @@ RATES: Mapping[str, float] = {}
 SHOWN_LAGS = (*range(16), 20, 24, 32, 48, 64, 96, 127)
 
 
-def book_settings(corpus: str, split: str) -> dict[str, Any]:
-    """The byte model of the protocol, 2,000 steps at L = 128, read to 64 L on a split."""
+def book_settings(corpus: str, split: str, steps: int = 2000) -> dict[str, Any]:
+    """The byte model of the protocol, trained at L = 128, read to 64 L on a split."""
     return {
         "corpus": corpus,
         "split": split,
@@ -44,12 +44,12 @@ def book_settings(corpus: str, split: str) -> dict[str, Any]:
         "scored": 512,
         "watched": 64,
         "training": {
-            "steps": 2000,
+            "steps": steps,
             "batch": 16,
             "warmup": 100,
             "final_lr": 0.0,
             "clip": 1.0,
-            "log_every": 100,
+            "log_every": steps // 20,
         },
     }
 
@@ -76,35 +76,44 @@ SMOKE_SETTINGS: Mapping[str, Any] = {
 }
 
 
-def corpus_of(preset: Preset) -> Corpus:
-    return load_or_stand_in(preset.settings["corpus"])
-
-
 def corpus_card(preset: Preset) -> list[dict[str, Any]]:
-    return card_of(corpus_of(preset))
+    """The corpora that the cells of a preset read."""
+    settings = preset.settings
+    names = settings["corpora"] if "corpora" in settings else (settings["corpus"],)
+    return [entry for name in names for entry in card_of(load_or_stand_in(name))]
 
 
-def cells(methods: Sequence[str], seeds: Sequence[int]) -> list[Cell]:
-    """Seed by seed, the counted lines first; each method at its own rate."""
+def cells(methods: Sequence[str], seeds: Sequence[int], **more: Any) -> list[Cell]:
+    """Seed by seed, the counted lines first; each method at its own rate.
+
+    Args:
+        methods: trained, in this order.
+        seeds: as given to the grid.
+        more: further fields of every key, such as the corpus.
+    """
     found = []
     for seed in seeds:
-        found.append(Cell({"method": list(LINES), "seed": seed}))
-        found += [Cell({"method": m, "rate": RATES.get(m, RATE), "seed": seed}) for m in methods]
+        found.append(Cell({"method": list(LINES), **more, "seed": seed}))
+        found += [
+            Cell({"method": m, "rate": RATES.get(m, RATE), **more, "seed": seed}) for m in methods
+        ]
     return found
 
 
 def run_cell(cell: Cell, context: CellContext) -> CellResult:
     """Rows of kind "loss" by length, "training" (the curve), and "bias" where one is learned."""
     settings = context.settings
-    corpus = corpus_of(context.preset)
+    corpus = load_or_stand_in(cell.key.get("corpus", settings.get("corpus")))
     windows = scored_windows(corpus, settings)
+    own = {"corpus": cell.key["corpus"]} if "corpus" in cell.key else {}
     if cell.key["method"] == LINES:
-        return CellResult(_lines(corpus, windows, settings, cell.seed), data=card_of(corpus))
+        lines = _lines(corpus, windows, settings)
+        return CellResult([own | {"seed": cell.seed} | row for row in lines], data=card_of(corpus))
     method = cell.key["method"]
     model = make_model(method, settings, corpus.vocab_size, cell.seed).to(context.device)
     training = fit(model, corpus, cell, context)
     found = [loss_row(row) for row in evaluate(model, windows, lengths=settings["lengths"])]
-    constant = {"method": method, "seed": cell.seed, "rate": cell.key["rate"]}
+    constant = {"method": method, "seed": cell.seed, "rate": cell.key["rate"], **own}
     kinds = {"loss": found, "training": [training], "bias": bias_rows(model, settings["length"])}
     rows = [constant | {"kind": kind} | row for kind, of in kinds.items() for row in of]
     return CellResult(rows, data=card_of(corpus))
@@ -168,7 +177,7 @@ def _error(values: Sequence[float]) -> float:
 
 
 def _lines(
-    corpus: Corpus, windows: EvaluationWindows, settings: Mapping[str, Any], seed: int
+    corpus: Corpus, windows: EvaluationWindows, settings: Mapping[str, Any]
 ) -> list[dict[str, Any]]:
     """Counted lines know one length; they are scored once and told at each."""
     at, vocab = windows.positions(max(settings["lengths"])), corpus.vocab_size
@@ -178,7 +187,6 @@ def _lines(
         segments = losses.view(settings["segments"], -1).mean(1).tolist()
         row = {
             "method": method,
-            "seed": seed,
             "kind": "loss",
             "loss": float(losses.mean()),
             "segment_error": _error(segments),
