@@ -29,23 +29,18 @@ TRAININGS: tuple[tuple[str, ...], ...] = (
 LONG_TRAININGS = (("none",), ("rope",), ("alibi",), ("rope_alibi",))
 
 
+def byte_config(settings: Mapping[str, Any], vocab: int) -> dict[str, Any]:
+    """Shape of the protocol's byte model, all but its kernel."""
+    shape = {name: settings[name] for name in ("width", "layers", "heads", "length")}
+    form = {"mlp_ratio": 2, "norm": "layer", "tied": False, "bias": True}
+    return {"vocab": vocab} | shape | form
+
+
 def make_model(method: str, settings: Mapping[str, Any], vocab: int, seed: int) -> Decoder:
     """The byte model of a method; backbones of equal seeds are equal bit for bit."""
     heads, width = settings["heads"], settings["width"]
     kernel = make_kernel(method, width // heads, heads, settings["length"])
-    config = DecoderConfig(
-        vocab=vocab,
-        width=width,
-        layers=settings["layers"],
-        heads=heads,
-        length=settings["length"],
-        mlp_ratio=2,
-        norm="layer",
-        tied=False,
-        bias=True,
-        kernel=kernel.spec,
-        **mixers(method),
-    )
+    config = DecoderConfig(**byte_config(settings, vocab), kernel=kernel.spec, **mixers(method))
     return Decoder(config, seed=seed)
 
 

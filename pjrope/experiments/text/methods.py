@@ -25,7 +25,7 @@ from ...kernels import (
 from ...kernels.alibi import alibi_slopes
 from ...positions import NTK
 
-__all__ = ["METHODS", "learned_slopes", "make_kernel", "mixers"]
+__all__ = ["METHODS", "SECTORS", "learned_slopes", "make_kernel", "mixers"]
 
 METHODS = {
     "none": "No position but the causal mask.",
@@ -57,7 +57,7 @@ METHODS = {
     "rope_alibi_table8": "RoPE, ALiBi and a number for each of the 8 nearest lags.",
     "affine_spread_table8": "Learned slopes that start at ALiBi's, and a table of 8.",
 }
-_SECTORS = {
+SECTORS = {
     "fj": ("fj",),
     "lc": ("lc",),
     "lc_affine": ("affine", "lc"),
@@ -96,8 +96,8 @@ def make_kernel(method: str, head_dim: int, heads: int, length: int) -> Position
     """
     if method not in METHODS:
         raise ValueError(f"method {method!r}: there are {', '.join(METHODS)}")
-    if method in _SECTORS:
-        return PJBias(heads, length, max_order=MAX_ORDER, sectors=_SECTORS[method])
+    if method in SECTORS:
+        return PJBias(heads, length, max_order=MAX_ORDER, sectors=SECTORS[method])
     if method == "pj_rotary":
         return PJRotary(head_dim, length)
     base, _, last = method.rpartition("_")

@@ -111,7 +111,7 @@ def run_cell(cell: Cell, context: CellContext) -> CellResult:
         return CellResult([own | {"seed": cell.seed} | row for row in lines], data=card_of(corpus))
     method = cell.key["method"]
     model = make_model(method, settings, corpus.vocab_size, cell.seed).to(context.device)
-    training = fit(model, corpus, cell, context)
+    training = fit(model, corpus, cell, context, lr=cell.key["rate"])
     found = [loss_row(row) for row in evaluate(model, windows, lengths=settings["lengths"])]
     constant = {"method": method, "seed": cell.seed, "rate": cell.key["rate"], **own}
     kinds = {"loss": found, "training": [training], "bias": bias_rows(model, settings["length"])}
@@ -129,8 +129,17 @@ def scored_windows(corpus: Corpus, settings: Mapping[str, Any]) -> EvaluationWin
     )
 
 
-def fit(model: Decoder, corpus: Corpus, cell: Cell, context: CellContext) -> dict[str, Any]:
-    """Train a model; its curve on training text and on held-out text, step by step."""
+def fit(
+    model: Decoder, corpus: Corpus, cell: Cell, context: CellContext, **own: float
+) -> dict[str, Any]:
+    """Train a model; its curve on training text and on held-out text, step by step.
+
+    Args:
+        model: trained in place.
+        corpus: its training text, and its validation text for the curve.
+        cell, context: seed, settings and folder.
+        own: of :class:`~pjrope.training.TrainConfig`, beside the settings: the rate and the like.
+    """
     settings = context.settings
     held_out = evaluation_windows(
         corpus.validation,
@@ -138,7 +147,7 @@ def fit(model: Decoder, corpus: Corpus, cell: Cell, context: CellContext) -> dic
         scored=settings["length"] // 2,
         longest=settings["length"],
     ).windows(settings["length"])[0]
-    config = TrainConfig(length=settings["length"], lr=cell.key["rate"], **settings["training"])
+    config = TrainConfig(length=settings["length"], **{**settings["training"], **own})
     rows = train(
         model,
         corpus.train,
