@@ -28,6 +28,7 @@ def sample_windows(
     """
     if batch < 1 or length < 1:
         raise ValueError(f"batch is {batch} and length {length}; both must be at least 1")
+    _not_empty(tokens)
     if len(tokens) <= length:
         raise ValueError(
             f"the text has {len(tokens):,} tokens and a window needs length + 1 = {length + 1:,}; "
@@ -133,6 +134,7 @@ def evaluation_windows(
             f"segments {segments} and scored {scored} must be at least 1, longest {longest} "
             "at least 2"
         )
+    _not_empty(tokens)
     # The first window of the first segment must hold `longest` tokens before its last target.
     first = longest + 1 + scored - min(scored, longest // 2)
     needed = first + (segments - 1) * scored
@@ -146,6 +148,11 @@ def evaluation_windows(
     # Integer division keeps the spacing at or above floor(room / gaps) ≥ scored.
     ends = tuple(first + index * room // gaps for index in range(segments))
     return EvaluationWindows(tokens=tokens, ends=ends, scored=scored, longest=longest)
+
+
+def _not_empty(tokens: Tensor) -> None:
+    if not len(tokens):
+        raise ValueError("the text is empty; a corpus may lack this split, see Corpus.split")
 
 
 def _gather(tokens: Tensor, starts: Tensor, width: int) -> Tensor:

@@ -12,15 +12,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from pjrope.cli import main
 from pjrope.data import (
     Corpus,
     DataError,
     command,
     corpus_names,
+    evaluation_windows,
     is_prepared,
     load,
     load_or_stand_in,
     prepare,
+    sample_windows,
 )
 from pjrope.data.manifest import manifest
 
@@ -126,3 +129,31 @@ def test_command_is_offered_without_loading_torch() -> None:
         [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("content", [b"", b"First Citizen:\n"])
+def test_a_run_on_an_empty_or_short_corpus_is_one_clear_error(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    content: bytes,
+) -> None:
+    file = tmp_path / "tiny_shakespeare" / "input.txt"
+    file.parent.mkdir()
+    file.write_bytes(content)
+    monkeypatch.setenv("PJROPE_DATA", str(tmp_path))
+    argv = ["run", "byte_lm/baselines", "--preset", "book", "--out", str(tmp_path / "out")]
+    assert main(argv) == 2
+    err = capsys.readouterr().err
+    assert err.startswith("pjrope: ") and err.count("\n") == 1
+    assert f"too short: {len(content)} bytes" in err and "`pjrope data tiny_shakespeare`" in err
+
+
+def test_a_text_shorter_than_a_window_is_told() -> None:
+    corpus = load("toy_language")
+    with pytest.raises(ValueError, match="60,000 tokens and a window needs length"):
+        sample_windows(corpus.train, batch=1, length=60_000, generator=torch.Generator())
+    with pytest.raises(ValueError, match="the text is empty"):
+        sample_windows(corpus.test, batch=1, length=16, generator=torch.Generator())
+    with pytest.raises(ValueError, match="the text is empty"):
+        evaluation_windows(corpus.test, segments=1, scored=8, longest=16)
