@@ -48,6 +48,7 @@ _PLACES = {
     "teacher_sequences/grape": "pjrope.experiments.sequences.teachers.sequences:GRAPE",
     "teacher_sequences/inits": "pjrope.experiments.sequences.teachers.sequences:INITS",
     "teacher_sequences/support": "pjrope.experiments.sequences.teachers.sequences:SUPPORT",
+    "wikitext_bytes": "pjrope.experiments.text.wikitext:EXPERIMENT",
 }
 
 

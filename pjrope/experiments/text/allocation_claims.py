@@ -43,7 +43,8 @@ def recency_leads(
         start, rate: of the gates.
     """
     here = select(rows, {"method": "full", "start": start, "gate_rate": rate})
-    gates, costs = [], []
+    gates: list[float | None] = []
+    costs: list[float | None] = []
     for corpus, seed in _units(here):
         own = select(here, {"corpus": corpus, "seed": seed})
         gate = {s: _mean(own, "gate", sector=s, sector_order=[None]) for s in (RECENCY, *JETS)}

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...data import Corpus, evaluation_windows, load_or_stand_in
 from ...data.batches import EvaluationWindows
+from ...diagnostics import kernels_by_layer
 from ...models import Decoder, DecoderConfig
 from ...training import TrainConfig, evaluate, train
 from ..engine.spec import Cell, CellContext, CellResult, Experiment, Preset, Table
@@ -106,7 +107,7 @@ def run_cell(
             "method": method,
             "seed": cell.seed,
             "train_loss": train_loss,
-            "slopes": learned_slopes(block.attention.kernel for block in reader.blocks),
+            "slopes": learned_slopes(kernel for _, kernel in kernels_by_layer(reader)),
         }
         for (name, part), cut in zip(scored, windows, strict=True):
             found = evaluate(reader, cut, lengths=part["lengths"])
@@ -137,7 +138,7 @@ def full_settings(length: int, lengths: list[int]) -> dict[str, Any]:
     }
 
 
-SMOKE = {
+SMOKE: dict[str, Any] = {
     "corpus": "toy_language",
     "width": 32,
     "layers": 1,

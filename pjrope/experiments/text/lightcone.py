@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...data.batches import evaluation_windows
-from ...diagnostics import attention_statistics, sector_summary, sectors_of
+from ...diagnostics import attention_statistics, kernels_by_layer, sector_summary, sectors_of
 from ...models import Decoder
 from ...training import evaluate
 from ..engine.spec import Cell, CellContext, CellResult, Experiment, Preset, Table
@@ -68,7 +68,7 @@ def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _sectors(model: Decoder, lengths: Iterable[int]) -> list[dict[str, Any]]:
     """Rms of each sector about its mean, over d < L and over the longest context, mean of heads."""
-    if not all(sectors_of(block.attention.kernel) for block in model.blocks):
+    if not all(sectors_of(kernel) for _, kernel in kernels_by_layer(model)):
         return []
     found: dict[tuple[int, str, int], list[float]] = defaultdict(list)
     for row in sector_summary(model, [min(lengths), max(lengths)]):

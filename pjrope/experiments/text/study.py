@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ...data import Corpus, evaluation_windows, load_or_stand_in
 from ...data.batches import EvaluationWindows
-from ...kernels import PositionKernel
+from ...diagnostics import kernels_by_layer
 from ...models import Decoder
 from ...training import TrainConfig, evaluate, token_losses, train
 from ..engine.spec import Cell, CellContext, CellResult, Preset, Table
@@ -54,7 +54,7 @@ def book_settings(corpus: str, split: str, steps: int = 2000) -> dict[str, Any]:
     }
 
 
-SMOKE_SETTINGS: Mapping[str, Any] = {
+SMOKE_SETTINGS: dict[str, Any] = {
     "corpus": "toy_language",
     "split": "validation",
     "width": 32,
@@ -209,16 +209,17 @@ def _lines(
 def bias_rows(model: Decoder, length: int) -> list[dict[str, Any]]:
     """The learned bias of each layer and head at some lags; nothing where none learns."""
     lags = [d for d in SHOWN_LAGS if d < length]
-    rows = []
-    for layer, block in enumerate(model.blocks):
-        kernel: PositionKernel = block.attention.kernel
-        if not kernel.biases or not any(True for _ in kernel.parameters()):
-            continue
-        bias = kernel.lag_bias(torch.tensor(lags, device=next(kernel.parameters()).device))
-        for head, values in enumerate(bias.tolist()):
+    kernels = kernels_by_layer(model)
+    slopes = learned_slopes(kernel for _, kernel in kernels)
+    rows: list[dict[str, Any]] = []
+    for layer, kernel in kernels:
+        parameter = next(kernel.parameters(), None)
+        bias = (
+            None if parameter is None else kernel.lag_bias(torch.tensor(lags).to(parameter.device))
+        )
+        for head, values in enumerate([] if bias is None else bias.tolist()):
             found = {"layer": layer, "head": head, "lags": lags}
             rows.append(found | {"bias": [_short(x) for x in values]})
-    slopes = learned_slopes(block.attention.kernel for block in model.blocks)
     if slopes:
         rows = [row | {"slope": _short(slopes[row["layer"]][row["head"]])} for row in rows]
     return rows
