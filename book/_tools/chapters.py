@@ -22,8 +22,18 @@ from pathlib import Path
 import jupytext
 import nbformat
 from chapter_numbers import wrong_numbers
-from checks import PRESET, check_chapter, check_toc, check_urls, published_url, toc_files
+from checks import (
+    PRESET,
+    check_chapter,
+    check_colab_links,
+    check_toc,
+    check_urls,
+    published_ref,
+    published_url,
+    toc_files,
+)
 from nbclient import NotebookClient
+from own_kernel import own_kernel
 from PIL import Image
 
 BOOK = Path(__file__).resolve().parents[1]
@@ -107,6 +117,7 @@ def execute(md: Path, preset: str | None = None) -> nbformat.NotebookNode:
                 cell["source"] = PRESET.replace('"smoke"', f'"{preset}"', 1)
     client = NotebookClient(
         notebook,
+        km=own_kernel(),
         timeout=SECONDS_PER_CELL if preset is None else None,
         record_timing=False,
         resources={"metadata": {"path": str(md.parent)}},
@@ -165,10 +176,11 @@ def new(book: Path, name: str, title: str) -> Path:
 def check(book: Path, names: list[str]) -> list[str]:
     """Every fault of the named chapters, or of all and of the table of contents around them."""
     root = book.parent
-    url = published_url(root)
-    wrong = [fault for md in find(book, names) for fault in check_chapter(md, url)]
+    url, ref = published_url(root), published_ref(root)
+    wrong = [fault for md in find(book, names) for fault in check_chapter(md, url, ref)]
     if not names:
-        wrong += [*check_toc(book), *check_urls(root), *wrong_numbers(book)]
+        wrong += [*check_toc(book), *check_urls(root), *check_colab_links(root)]
+        wrong += wrong_numbers(book)
     return wrong
 
 

@@ -34,10 +34,11 @@ PICTURE_BYTES = re.compile(r"[A-Za-z0-9+/=]{200,}")  # base64 may spell a path b
 
 @dataclass(frozen=True)
 class Chapter:
-    """A chapter's two files and the address the book is published under."""
+    """A chapter's two files, the address the book is published under and what Colab installs of it."""
 
     md: Path
     url: str
+    ref: str = "main"
 
     @property
     def ipynb(self) -> Path:
@@ -64,9 +65,10 @@ def where(cell: nbformat.NotebookNode) -> str:
     return f"cell {first.strip()[:50]!r}"
 
 
-def colab_cell(url: str) -> str:
-    """Source of the first code cell of every chapter."""
-    return f'import sys\n\nif "google.colab" in sys.modules:\n    !pip install -q "git+{url}.git"'
+def colab_cell(url: str, ref: str = "main") -> str:
+    """Source of the first code cell of every chapter: it installs main, or a release's own tag."""
+    source = f"git+{url}.git" + ("" if ref == "main" else f"@{ref}")
+    return f'import sys\n\nif "google.colab" in sys.modules:\n    !pip install -q "{source}"'
 
 
 def twins_agree(chapter: Chapter) -> Iterator[str]:
@@ -110,8 +112,9 @@ def is_small(chapter: Chapter) -> Iterator[str]:
 
 
 def starts_on_colab(chapter: Chapter) -> Iterator[str]:
-    if not chapter.code or chapter.code[0].source != colab_cell(chapter.url):
-        yield f"its first code cell must be exactly:\n{colab_cell(chapter.url)}"
+    wanted = colab_cell(chapter.url, chapter.ref)
+    if not chapter.code or chapter.code[0].source != wanted:
+        yield f"its first code cell must be exactly:\n{wanted}"
     elif "remove-cell" not in tags(chapter.code[0]):
         yield "its Colab cell needs the tag remove-cell: it is noise on the site"
 
@@ -195,9 +198,9 @@ RULES: tuple[Callable[[Chapter], Iterator[str]], ...] = (
 )
 
 
-def check_chapter(md: Path, url: str) -> list[str]:
+def check_chapter(md: Path, url: str, ref: str = "main") -> list[str]:
     """All faults of one chapter, each a line that starts with its file name."""
-    chapter = Chapter(md, url)
+    chapter = Chapter(md, url, ref)
     if not chapter.ipynb.exists():
         return [f"{chapter.ipynb.name}: missing, run `chapters.py run {md.stem}`"]
     return [f"{chapter.ipynb.name}: {fault}" for rule in RULES for fault in rule(chapter)]
@@ -240,6 +243,25 @@ def check_toc(book: Path) -> list[str]:
 def published_url(root: Path) -> str:
     """The repository's address, from the one place that decides it: ``_config.yml``."""
     return yaml.safe_load((root / "_config.yml").read_text(encoding="utf8"))["repository"]["url"]
+
+
+def published_ref(root: Path) -> str:
+    """The branch or tag that Colab opens and chapters install; also from ``_config.yml``."""
+    repository = yaml.safe_load((root / "_config.yml").read_text(encoding="utf8"))["repository"]
+    return repository.get("branch", "main")
+
+
+def check_colab_links(root: Path) -> list[str]:
+    """Chapters that README.md does not offer on Colab, in the order of the contents."""
+    text = (root / "README.md").read_text(encoding="utf8")
+    offered = re.findall(r"colab\.research\.google\.com/github/[\w.-]+/[\w.-]+/blob/([^)]+)", text)
+    named = toc_files(root / "book" / "_toc.yml")
+    ref = published_ref(root)
+    wanted = [f"{ref}/book/{name}" for name in named if name.startswith("chapters/")]
+    if offered == wanted:
+        return []
+    odd = sorted(set(offered) ^ set(wanted)) or ["their order"]
+    return [f"README.md: its Colab links differ from _toc.yml: {odd[0]}"]
 
 
 def check_urls(root: Path) -> list[str]:

@@ -2,12 +2,12 @@
 
 from .ablation import Part, leave_one_out_loss, left_out, parts_of, without
 from .attention import attention_statistics
+from .gauge import regauge
 from .sectors import (
     GAUGE_DEPENDENT,
     GAUGE_FREE,
     change_from,
     initial_kernel,
-    regauge,
     sector_functions,
     sector_summary,
 )

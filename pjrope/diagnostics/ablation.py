@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -66,7 +66,7 @@ class Remainder(PositionKernel, register=False):
         self.bias_heads = whole.bias_heads
 
     def lag_bias(self, lags: Tensor) -> Tensor:
-        total = 0
+        total = lags.new_zeros((), dtype=torch.float32)
         for sector in sectors_of(self.whole).values():
             orders = sector.gated(lags)
             if self.part.holds(sector.name):
@@ -103,7 +103,10 @@ def without(kernel: PositionKernel, part: Part) -> PositionKernel:
 def _without(kernel: PositionKernel, part: Part) -> PositionKernel:
     """As :func:`without`, but the kernel itself if it has not the part."""
     if isinstance(kernel, Sum | DirectSum):
-        parts = [_without(leaf, part) for leaf in kernel.parts]
+        parts = []
+        for leaf in kernel.parts:
+            assert isinstance(leaf, PositionKernel)
+            parts.append(_without(leaf, part))
         same = all(a is b for a, b in zip(parts, kernel.parts, strict=True))
         return kernel if same else type(kernel)(*parts)
     if part not in parts_of(kernel):
@@ -123,12 +126,13 @@ def parts_of(kernel: PositionKernel | nn.Module) -> list[Part]:
         rotation, sectors, both jet sectors together, then each order: of the two together, and of
         each alone.
     """
+    of_layers: Iterable[list[Part]]
     if not isinstance(kernel, PositionKernel):
         of_layers = (parts_of(k) for _, k in kernels_by_layer(kernel))
     elif isinstance(kernel, Sum | DirectSum):
         of_layers = (parts_of(leaf) for leaf in leaves(kernel))
     else:
-        of_layers = iter([list(_parts_of_leaf(kernel))])
+        of_layers = [list(_parts_of_leaf(kernel))]
     found = {part for parts in of_layers for part in parts}
     return sorted(found, key=lambda p: (p.order is not None, PARTS.index(p.sector), p.order or 0))
 

@@ -37,7 +37,7 @@ def attention_statistics(
 
     Returns:
         a row per layer, means over windows, heads and queries: ``layer``; ``query_norm`` and
-        ``key_norm`` before positions act; ``placed_query_norm`` and ``placed_key_norm`` with their
+        ``key_norm`` before positions act; ``rotated_query_norm`` and ``rotated_key_norm`` with their
         absolute positions worked in, the latter being what a plain key cache would hold;
         ``score_std``, ``bias_std`` and ``logit_std`` over the keys of a query; ``logit_max``, the
         largest modulus of any logit; ``entropy`` of attention in nats and ``entropy_share`` of the
@@ -86,7 +86,7 @@ def _of_layer(layer: AttentionLayer, x: Tensor, queries: int, near: int) -> dict
         for f, part in ((layer.query, x[:, -queries:]), (layer.key, x), (layer.value, x))
     )
     last = torch.arange(x.shape[1] - queries, x.shape[1], device=x.device)
-    placed_q, placed_k = layer.kernel.rotate(q, k[:, :, -queries:], last, last)
+    rotated_q, rotated_k = layer.kernel.rotate(q, k[:, :, -queries:], last, last)
     call = make_call(q, k, v, layer.kernel, causal=layer.causal)
     scores, blocks = Scores(call), plan(call)
     parts = [_of_block(scores, block, near) for block in blocks]
@@ -99,14 +99,15 @@ def _of_layer(layer: AttentionLayer, x: Tensor, queries: int, near: int) -> dict
     return {
         "query_norm": _norm(q),
         "key_norm": _norm(k[:, :, -queries:]),
-        "placed_query_norm": _norm(placed_q),
-        "placed_key_norm": _norm(placed_k),
+        "rotated_query_norm": _norm(rotated_q),
+        "rotated_key_norm": _norm(rotated_k),
         **means,
         "logit_max": max(part["logit_max"] for part in parts),
     }
 
 
-def _norm(x: Tensor) -> float:
+def _norm(x: Tensor | None) -> float:
+    assert x is not None
     return float(x.double().norm(dim=-1).mean())
 
 

@@ -1,8 +1,7 @@
-"""Sector by sector: what gates hide and what a function shows, and how far both have moved."""
+"""Sector by sector: what a function shows that gates hide, and how far both have moved."""
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral
@@ -11,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..kernels import PJBias, PositionKernel, kernel_from_spec
-from ..kernels._values import softplus_inverse
+from ..kernels import PositionKernel, kernel_from_spec
 from .views import Sector, kernels_by_layer, sectors_of
 
 GAUGE_FREE = ("rms", "slope_per_token", "mass", "omega_cycles")
@@ -43,7 +41,7 @@ def sector_summary(
     """What each sector and each of its orders adds, in numbers that no change of gauge moves.
 
     A bias is unchanged when gates move and slopes and amplitudes make up for it
-    (:func:`regauge`), so a gate alone says nothing; gate x slope and the size of the sector's
+    (:func:`~pjrope.diagnostics.regauge`), so a gate alone says nothing; gate x slope and the size of the sector's
     function do. That size is the root mean square about the mean over d < T, for softmax cannot
     see a constant.
 
@@ -76,7 +74,9 @@ def sector_summary(
     windows, sectors = _windows(lengths), _some_sectors(kernel)
     lags = torch.arange(max(windows), device=next(iter(sectors.values())).gate.device)
     columns = [c for name in sectors for c in _columns(sectors[name], lags)]
-    columns.append(({"sector": "total", "order": None}, {}, kernel.lag_bias(lags)))
+    whole = kernel.lag_bias(lags)
+    assert whole is not None, "a kernel with sectors has a bias"
+    columns.append(({"sector": "total", "order": None}, {}, whole))
     return [
         {"head": head, **which, "length": length, "rms": float(rms)}
         | {key: float(facts[key][head]) if key in facts else None for key in FACTS}
@@ -96,7 +96,7 @@ def _columns(
         facts["slope"] = sector.slope
     if sector.slope_per_token is not None:
         facts["slope_per_token"] = sector.slope_per_token
-    if sector.amplitudes is None:
+    if sector.amplitudes is None or sector.omega is None or sector.length is None:
         return [({"sector": sector.name, "order": None}, facts, orders.sum(1))]
     facts["omega_cycles"] = sector.omega * sector.length / (2 * math.pi)
     mass = sector.mass()
@@ -107,7 +107,7 @@ def _columns(
     ]
 
 
-def _windows(lengths: Sequence[int]) -> list[int]:
+def _windows(lengths: Sequence[Any]) -> list[int]:
     if not isinstance(lengths, Iterable):
         raise ValueError(f"lengths is {lengths!r}: a list of windows is needed, [{lengths!r}]")
     windows = list(lengths)
@@ -196,67 +196,3 @@ def _length(kernel: PositionKernel | nn.Module) -> int:
     if len(found) != 1:
         raise ValueError(f"training lengths found: {sorted(found)}; pass lengths=[...] in tokens")
     return round(found.pop())
-
-
-@torch.no_grad()
-def regauge(kernel: PositionKernel, gates: Tensor | Sequence[float]) -> PositionKernel:
-    """The same function of the lag under other gates: what makes a gate alone say nothing.
-
-    Slopes and amplitudes are multiplied by old gate / new gate, so that gate x slope and
-    gate x alpha x zeta stay.
-
-    Args:
-        kernel: a :class:`PJBias` with two or three sectors, or a sum that contains one.
-        gates: ``(sectors,)`` for all heads or ``(H, sectors)``, columns as in ``kernel.sectors``,
-            each > 0, rows with sum 1; sums off by up to 0.01, as printed gates have, are set right.
-
-    Returns:
-        a copy; the kernel itself is left alone.
-
-    Raises:
-        ValueError: a kernel without exactly one PJBias, one with a single sector, or gates that no
-            softmax can give.
-
-    Limits: equal to the rounding of the parameters, 1e-7 of the size of a sector in fp32.
-
-    Reference: none; the redundancy is that of the softmax over sectors. Chapter: ch-gates.
-    """
-    copied = copy.deepcopy(kernel)
-    unions = [m for m in copied.modules() if isinstance(m, PJBias)]
-    if len(unions) != 1:
-        raise ValueError(
-            f"{type(kernel).__name__} holds {len(unions)} PJBias: exactly 1 has gates to set"
-        )
-    union = unions[0]
-    if len(union.sectors) == 1:
-        raise ValueError(
-            f"this PJBias has the one sector {union.sectors[0]!r}, whose gate is 1 exactly: there is "
-            "no other gate to give it; add a sector"
-        )
-    old = union.gates.double()
-    new = _checked(torch.as_tensor(gates, dtype=torch.float64, device=old.device), old)
-    factor = dict(zip(union.sectors, (old / new).unbind(-1), strict=True))
-    union.gate_logits.copy_(new.log())
-    if "affine" in factor:
-        slope = union.slope.double() * factor["affine"]
-        if union.signed_slope:
-            union.affine_slope.copy_(slope)
-        else:
-            union.raw_affine_slope.copy_(softplus_inverse(slope.cpu()))
-    for name in ("fj", "lc"):
-        if name in factor:
-            for part in ("re", "im"):
-                zeta = getattr(union, f"{name}_zeta_{part}")
-                zeta.copy_(zeta.double() * factor[name][:, None])
-    return copied
-
-
-def _checked(gates: Tensor, like: Tensor) -> Tensor:
-    if gates.shape not in (like.shape, like.shape[1:]):
-        raise ValueError(
-            f"gates have shape {tuple(gates.shape)}, {tuple(like.shape[1:])} or {tuple(like.shape)} "
-            "is needed: a column per sector"
-        )
-    if not bool((gates > 0).all()) or not bool(((gates.sum(-1) - 1).abs() <= 0.01).all()):
-        raise ValueError(f"gates are {gates.tolist()}: a softmax gives numbers > 0 with sum 1")
-    return (gates / gates.sum(-1, keepdim=True)).expand_as(like)

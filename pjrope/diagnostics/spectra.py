@@ -137,6 +137,7 @@ def leave_one_order_out(kernel: PositionKernel, lags: Tensor, target: Tensor) ->
     """
     orders = order_components(kernel, lags)
     bias = kernel.lag_bias(lags)
+    assert bias is not None, "a kernel with jets has a bias"
     if target.shape not in (bias.shape, bias.shape[1:]):
         raise ValueError(
             f"target has shape {tuple(target.shape)}, {tuple(bias.shape[1:])} or "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -100,6 +100,7 @@ def leaves(kernel: PositionKernel) -> Iterator[PositionKernel]:
     """The kernels that a sum or direct sum is made of; any other kernel itself."""
     if isinstance(kernel, Sum | DirectSum):
         for part in kernel.parts:
+            assert isinstance(part, PositionKernel)
             yield from leaves(part)
     else:
         yield kernel
@@ -126,8 +127,8 @@ def _recency(kernel: Affine | ALiBi) -> Sector:
         return kernel.lag_bias(lags)[:, None]
 
     if isinstance(kernel, ALiBi):
-        gate = torch.ones_like(kernel.slopes)
-        return Sector("affine", gate, components, slope_per_token=kernel.slopes)
+        slopes = kernel.get_buffer("slopes")
+        return Sector("affine", torch.ones_like(slopes), components, slope_per_token=slopes)
     return Sector(
         "affine",
         torch.ones_like(kernel.slope).detach(),
@@ -154,17 +155,18 @@ def _sector_of_union(kernel: PJBias, name: str) -> Sector:
             length=kernel.length,
         )
     own = getattr(kernel, "lc_omega", None) if name == "lc" else None
+    re, im = kernel.amplitudes(name)
     return Sector(
         name,
         gate,
         components,
-        amplitudes=tuple(kernel.amplitudes(name)),
+        amplitudes=(re, im),
         omega=kernel.omega if own is None else own,
         length=kernel.length,
     )
 
 
-def jets_of(kernel: PositionKernel, sectors: tuple[str, ...] = JETS) -> dict[str, Sector]:
+def jets_of(kernel: PositionKernel, sectors: Sequence[str] = JETS) -> dict[str, Sector]:
     """The jet sectors of a kernel among those asked for.
 
     Raises:
@@ -190,7 +192,8 @@ def jets_of(kernel: PositionKernel, sectors: tuple[str, ...] = JETS) -> dict[str
 def padded(orders: list[Tensor]) -> Tensor:
     """Sum of ``(H, orders, ...)`` tensors, missing high orders counted as 0."""
     most = max(x.shape[1] for x in orders)
-    return sum(pad(x, (0, 0) * (x.ndim - 2) + (0, most - x.shape[1])) for x in orders)
+    wide = [pad(x, (0, 0) * (x.ndim - 2) + (0, most - x.shape[1])) for x in orders]
+    return torch.stack(wide).sum(0)
 
 
 def kernels_by_layer(model: nn.Module) -> list[tuple[int, PositionKernel]]:

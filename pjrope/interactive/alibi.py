@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from .figure import Curves, InteractiveFigure, Slider
@@ -67,7 +69,7 @@ def attention_window() -> InteractiveFigure:
     Chapter: alibi.
     """
 
-    def curves(**values: float) -> Curves:
+    def curves(**values: Any) -> Curves:
         return window_curves(**values)
 
     return InteractiveFigure(

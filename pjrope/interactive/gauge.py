@@ -51,10 +51,10 @@ def _union(amplitude: float, slope: float) -> PJBias:
     with torch.no_grad():
         for name in ("fj_zeta_re", "fj_zeta_im", "lc_zeta_re", "lc_zeta_im"):
             getattr(kernel, name).zero_()
-        kernel.fj_zeta_re[0, 1] = 2 * amplitude  # its order weight is one half
-        kernel.lc_zeta_re[0, 0] = 2 * CONE
-        kernel.raw_fj_damping.fill_(-torch.inf)
-        kernel.affine_slope.fill_(slope)
+        kernel.get_parameter("fj_zeta_re")[0, 1] = 2 * amplitude  # its order weight is one half
+        kernel.get_parameter("lc_zeta_re")[0, 0] = 2 * CONE
+        kernel.get_parameter("raw_fj_damping").fill_(-torch.inf)
+        kernel.get_parameter("affine_slope").fill_(slope)
         kernel.omega.fill_(2 * math.pi * CYCLES / LENGTH)
     return kernel
 
@@ -92,15 +92,17 @@ def gauge_curves(
     kernel = _union(amplitude, slope)
     logits = torch.tensor([jet, line, 0.0], dtype=torch.float64)
     if keep == "yes":
-        kernel = regauge(kernel, logits.softmax(0))
+        kept = regauge(kernel, logits.softmax(0))
+        assert isinstance(kept, PJBias)
+        kernel = kept
     else:
         kernel.gate_logits.copy_(logits[None])
     lags = torch.arange(LONGEST + 1)
     parts, bias = sector_functions(kernel, lags), kernel.lag_bias(lags)
     sizes = {
-        "fj": ("Fourier jet", "amplitude", kernel.fj_zeta_re[0, 1] / 2),
+        "fj": ("Fourier jet", "amplitude", kernel.get_parameter("fj_zeta_re")[0, 1] / 2),
         "affine": ("affine", "slope", kernel.slope[0]),
-        "lc": ("light cone", "amplitude", kernel.lc_zeta_re[0, 0] / 2),
+        "lc": ("light cone", "amplitude", kernel.get_parameter("lc_zeta_re")[0, 0] / 2),
     }
     curves = {}
     for sector, (name, what, size) in sizes.items():

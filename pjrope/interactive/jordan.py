@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..kernels.jordan import FORMS
@@ -94,7 +96,7 @@ def jordan_modes() -> InteractiveFigure:
     Chapter: jordan.
     """
 
-    def curves(**values: float | str) -> Curves:
+    def curves(**values: Any) -> Curves:
         return jordan_mode_curves(**values)
 
     script = _MODES_SCRIPT.replace("UNIT", str(UNIT)).replace("LONGEST", str(LONGEST))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..positions import lags
@@ -84,7 +86,7 @@ def lag_scores(keys: int = 16) -> InteractiveFigure:
     Chapter: order.
     """
 
-    def curves(**values: float | str) -> Curves:
+    def curves(**values: Any) -> Curves:
         return lag_score_rows(**values, keys=keys)
 
     return InteractiveFigure(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -65,7 +66,11 @@ def rope_score_curves(
 
     Limits: all-ones queries and keys, scaled to 1 at lag 0; t is YaRN's temperature, else 1.
     """
-    kinds = {"PI": PI, "NTK": NTK, "YaRN": partial(YaRN, ramp="turns")}  # as the page has it
+    kinds: dict[str, Callable[..., Any]] = {
+        "PI": PI,
+        "NTK": NTK,
+        "YaRN": partial(YaRN, ramp="turns"),
+    }  # as the page has it
     if extension not in EXTENSIONS:
         raise ValueError(f"extension is {extension!r}: known are {', '.join(EXTENSIONS)}")
     lags = torch.arange(longest + 1, dtype=torch.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from .figure import Curves, InteractiveFigure, Slider
 
@@ -97,7 +98,7 @@ def fold_errors() -> InteractiveFigure:
     ):
         script = script.replace(f"@{name}@", str(value))
 
-    def curves(**values: float) -> Curves:
+    def curves(**values: Any) -> Curves:
         return fold_error_curves(**values)
 
     return InteractiveFigure(

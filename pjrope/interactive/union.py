@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..kernels import jets
@@ -115,10 +117,10 @@ def union_explorer() -> InteractiveFigure:
     Chapter: union.
     """
 
-    def curves(**values: float) -> Curves:
+    def curves(**values: Any) -> Curves:
         return union_curves(**values)
 
-    def dots(**values: float) -> list[tuple[float, float, str]]:
+    def dots(**values: Any) -> list[tuple[float, float, str]]:
         found = union_roots(**values)
         return [(r.value.real, r.value.imag, f"×{r.multiplicity}") for r in found]
 

@@ -51,7 +51,9 @@ def lag_response(ax: Axes, kernel: PositionKernel, lags: Tensor, *, head: int = 
         )
     functions = sector_functions(kernel, lags)
     if len(functions) > 1:
-        functions = {"total": kernel.lag_bias(lags), **functions}
+        whole = kernel.lag_bias(lags)
+        assert whole is not None, "a kernel with sectors has a bias"
+        functions = {"total": whole, **functions}
     heads = next(iter(functions.values())).shape[0]
     if not 0 <= head < heads:
         raise ValueError(f"head is {head}, this kernel has heads 0 to {heads - 1}")
@@ -61,7 +63,7 @@ def lag_response(ax: Axes, kernel: PositionKernel, lags: Tensor, *, head: int = 
         y = values[head].detach().tolist()
         ax.plot(lags.tolist(), y, linewidth=3.2 if name == "total" else 1.8, **line)
         curves[line["label"]] = (lags.tolist(), y)
-    for length in {s.length for s in sectors_of(kernel).values()} - {None}:
+    for length in {s.length for s in sectors_of(kernel).values() if s.length is not None}:
         if lags[0] < length < lags[-1]:
             ax.axvline(length, color="#555555", linewidth=1, linestyle=":", label=f"L = {length:g}")
     label_axes(ax, x=("lag d", "tokens"), y=("bias", "nats"))

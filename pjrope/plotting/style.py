@@ -164,5 +164,5 @@ def draw_curves(
     ax.set(xlabel=xlabel, ylabel=ylabel)
     if ylim is not None:
         ax.set_ylim(*ylim)
-    ax.legend(loc=legend)
+    ax.legend(loc=legend)  # type: ignore[call-overload]  # its places are typed one by one
     return ax

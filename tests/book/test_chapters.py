@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import jupytext
 import matplotlib.pyplot as plt
 import nbformat
 import pytest
+from jupyter_client.kernelspec import KernelSpecManager
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image, ImageChops, ImageStat
 
@@ -249,7 +251,7 @@ def tree(tmp_path):
     (tmp_path / "_config.yml").write_text(f"repository:\n  url: {URL}\n")
     (tmp_path / "pyproject.toml").write_text(f'[project.urls]\nRepository = "{URL}"\n')
     (tmp_path / "CITATION.cff").write_text(f"repository-code: {URL}\n")
-    link = "https://colab.research.google.com/github/someone/something/blob/main/a.ipynb"
+    link = "https://colab.research.google.com/github/someone/something/blob/main/book/chapters/ch01_small.ipynb"
     (tmp_path / "README.md").write_text(f"[Colab]({link})\n")
     tools = book / "_tools"
     tools.mkdir()
@@ -277,6 +279,30 @@ def test_a_notebook_without_its_source(tree):
     folder = tree / "book" / "chapters"
     shutil.copy(folder / "ch01_small.ipynb", folder / "ch03_orphan.ipynb")
     only(chapters.check(tree / "book", []), "ch03_orphan.ipynb has no .md twin")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ("ch01_small", "ch02_other", "main/book/chapters/ch01_small.ipynb"),
+        ("blob/main", "blob/v0.1.0", "main/book/chapters/ch01_small.ipynb"),
+    ],
+)
+def test_a_chapter_that_colab_is_not_offered(tree, before, after, says):
+    readme = tree / "README.md"
+    readme.write_text(readme.read_text().replace(before, after))
+    only(chapters.check(tree / "book", []), says)
+
+
+def test_a_release_installs_its_own_tag(tmp_path):
+    cells = good_cells()
+    cells[1]["source"] = checks.colab_cell(URL, "v0.2.0")
+    assert cells[1].source.endswith(
+        '!pip install -q "git+https://github.com/someone/something.git@v0.2.0"'
+    )
+    md = write(tmp_path, cells)
+    assert checks.check_chapter(md, URL, "v0.2.0") == []
+    only(checks.check_chapter(md, URL), "its first code cell must be exactly")
 
 
 @pytest.mark.parametrize("name", ["pyproject.toml", "CITATION.cff", "README.md"])
@@ -385,6 +411,22 @@ def test_a_new_chapter_starts_with_the_right_cell(tree):
         chapters.new(tree / "book", "ch05_alibi", "Again")
     with pytest.raises(ValueError, match="no chapter name"):
         chapters.new(tree / "book", "alibi", "Again")
+
+
+def test_a_users_kernel_does_not_run_chapters(tree, monkeypatch):
+    """A kernelspec called python3 in the user's folder would win over the environment's own."""
+    planted = tree / "jupyter" / "kernels" / "python3"
+    planted.mkdir(parents=True)
+    spec = {"argv": ["false"], "display_name": "Python 3", "language": "python"}
+    (planted / "kernel.json").write_text(json.dumps(spec))
+    monkeypatch.setenv("JUPYTER_PATH", str(tree / "jupyter"))
+    assert KernelSpecManager().get_kernel_spec("python3").argv == ["false"]
+    asked = jupytext.read(tree / "book" / "chapters" / "ch01_small.md")
+    asked.cells[3]["source"] = "import sys; print(sys.executable)"
+    asked.cells[5]["source"] = "pass"
+    md = tree / "book" / "chapters" / "ch02_asks.md"
+    jupytext.write(asked, md, fmt="md:myst")
+    assert chapters.execute(md).cells[3].outputs[0].text.strip() == sys.executable
 
 
 def test_the_committed_book_keeps_every_rule():

@@ -39,8 +39,8 @@ def _by_hand(model, tokens, queries, near):
     layer, x = block.attention, block.attention_norm(model.embedding(tokens))
     q, k = (f(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for f in (layer.query, layer.key))
     at = torch.arange(tokens.shape[1])
-    placed_q, placed_k = layer.kernel.rotate(q, k, at, at)
-    scores = placed_q @ placed_k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    rotated_q, rotated_k = layer.kernel.rotate(q, k, at, at)
+    scores = rotated_q @ rotated_k.transpose(-1, -2) / math.sqrt(q.shape[-1])
     bias = layer.kernel.lag_bias((at[:, None] - at).abs().flatten())
     bias = torch.zeros(HEADS, len(at) ** 2) if bias is None else bias
     logits = scores + bias.view(HEADS, len(at), len(at))
@@ -63,7 +63,7 @@ def _by_hand(model, tokens, queries, near):
                 )
     found = {n: float(torch.stack([r[n] for r in rows]).mean()) for n in rows[0]}
     found["logit_max"] = float(max(r["logit_max"] for r in rows))
-    found["placed_key_norm"] = float(placed_k[:, :, -queries:].norm(dim=-1).mean())
+    found["rotated_key_norm"] = float(rotated_k[:, :, -queries:].norm(dim=-1).mean())
     found["query_norm"] = float(q[:, :, -queries:].norm(dim=-1).mean())
     return found
 
@@ -81,9 +81,9 @@ def test_statistics_equal_whole_matrices(name):
 
 def test_rope_keeps_norms_and_pj_rotary_does_not():
     turned = attention_statistics(_model(KERNELS["rope"]), _tokens(), queries=4)[0]
-    assert turned["placed_key_norm"] == pytest.approx(turned["key_norm"])
+    assert turned["rotated_key_norm"] == pytest.approx(turned["key_norm"])
     grown = attention_statistics(_model(KERNELS["pj_rotary"]), _tokens(64), queries=4)[0]
-    assert grown["placed_key_norm"] > 2 * grown["key_norm"]
+    assert grown["rotated_key_norm"] > 2 * grown["key_norm"]
 
 
 def test_without_position_or_with_one_token_the_bias_and_entropy_are_nothing():

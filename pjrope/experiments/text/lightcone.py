@@ -22,6 +22,11 @@ from .lightcone_words import NEEDED, lightcone_sentences
 
 METHODS = ("alibi", "affine", "fj", "lc", "lc_affine", "full", "alibi_lc", "pj_rotary")
 PROBED = {"probed": {"segments": 4, "queries": 64}}
+# Rows keep the names they had when the grid was first recorded.
+NAMES_IN_RECORDS = {
+    "rotated_query_norm": "placed_query_norm",
+    "rotated_key_norm": "placed_key_norm",
+}
 
 
 def run_cell(cell: Cell, context: CellContext) -> CellResult:
@@ -40,7 +45,7 @@ def run_cell(cell: Cell, context: CellContext) -> CellResult:
         _told(row) | {"train_loss": train_loss} for row in evaluate(model, windows, lengths=lengths)
     ]
     attention = [
-        {"length": length, **_rounded(row)}
+        {"length": length, **_rounded({NAMES_IN_RECORDS.get(k, k): v for k, v in row.items()})}
         for length in lengths
         for row in attention_statistics(
             model,
