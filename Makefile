@@ -37,6 +37,7 @@ $(shell mkdir -p _build && printf '%s\n' $(LIBRARY) $(BOOK) $(TESTS) > $(FILES).
 TORCH    ?=
 COLAB    := "torch==2.11.*" "ipywidgets==7.7.1"
 VERSION  ?=
+PUSH     ?=
 
 define LINT
 $(RUN) ruff check
@@ -66,7 +67,7 @@ colab: $(INSTALLED)
 	$(RUN) pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env $(CHAPTERS)
 
 release: $(INSTALLED)
-	$(PY) book/_tools/release.py $(VERSION)
+	$(PY) book/_tools/release.py $(VERSION) $(PUSH)
 
 $(INSTALLED): requirements.txt pyproject.toml
 	@$(PYTHON) book/_tools/machine.py $(VENV)
