@@ -1,6 +1,6 @@
 """pjrope: relative position in attention as one learnable space.
 
-Names below load on first use, so that ``pjrope --help`` does not wait for torch.
+Names and rooms load on first use, so that ``pjrope --help`` does not wait for torch.
 """
 
 from __future__ import annotations
@@ -54,6 +54,10 @@ _ROOMS = {
     "training": ("TrainConfig", "evaluate", "train"),
     "diagnostics": ("effective_mass", "functional_energy", "leave_one_order_out"),
 }
+_MODULES = (
+    *("attention", "bench", "conventions", "data", "diagnostics", "experiments", "interactive"),
+    *("kernels", "models", "plotting", "positions", "record", "training"),
+)
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
@@ -89,6 +93,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"pjrope.{name}")
     if name not in _ROOM_OF:
         raise AttributeError(f"module 'pjrope' has no attribute {name!r}")
     value = getattr(import_module(f"pjrope.{_ROOM_OF[name]}"), name)
@@ -97,4 +103,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES})

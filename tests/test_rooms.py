@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,15 @@ def test_public_names():
         assert getattr(pjrope, name) is not None
     with pytest.raises(AttributeError, match="nonsense"):
         _ = pjrope.nonsense
+
+
+def test_rooms_load_on_first_use():
+    assert {*pjrope._MODULES, "cli", "extras"} == set(ORDER)
+    assert set(pjrope._MODULES) <= set(dir(pjrope))
+    ask = (
+        "import sys, pjrope\n"
+        "assert 'torch' not in sys.modules and 'pjrope.kernels' not in sys.modules\n"
+        "assert pjrope.kernels.RoPE is pjrope.RoPE and pjrope.record.recorded()\n"
+        "assert pjrope.experiments.names()\n"
+    )
+    subprocess.run([sys.executable, "-c", ask], check=True)

@@ -15,7 +15,7 @@ from test_chapters import URL, good_cells, write
 CHANGELOG = (
     "# Changelog\n\n## Unreleased\n\n### Added\n\n- A thing.\n\n## 0.1.0, 2026-01-01\n\n- First.\n"
 )
-LINK = f"https://colab.research.google.com/{URL.split('/', 2)[2]}/blob/main/book/chapters/ch01_small.ipynb"
+LINK = f"https://colab.research.google.com/github{URL.removeprefix('https://github.com')}/blob/main/book/chapters/ch01_small.ipynb"
 
 
 def git(folder: Path, *words: str) -> str:
