@@ -88,6 +88,7 @@ LOSSES = {
     "alibi_t5": (1.50, 1.51),
     "alibi_table8": (1.52, 1.52),
     "rope_alibi": (1.52, 2.20),
+    "alibi_lc": (1.56, 1.56),
 }
 
 
@@ -107,17 +108,18 @@ def rows_of(losses, seeds=(0, 1, 2), noise=0.0005, segments=8):
 @pytest.mark.parametrize(
     ("changed", "last"),
     [
-        ({}, "all three lines hold for alibi_t5 and alibi_table8."),
-        ({"alibi_t5": (1.60, 1.60)}, "all three lines hold for alibi_table8."),
-        ({"alibi_t5": (1.50, 1.56)}, "all three lines hold for alibi_table8."),  # not flat
-        ({"rope_alibi": (1.45, 2.0)}, "no near-lag bias holds all three lines."),
-        ({"alibi": (1.505, 1.515)}, "no near-lag bias holds all three lines."),
+        ({}, "all four lines hold for alibi_t5 and alibi_table8."),
+        ({"alibi_t5": (1.60, 1.60)}, "all four lines hold for alibi_table8."),
+        ({"alibi_t5": (1.50, 1.56)}, "all four lines hold for alibi_table8."),  # not flat
+        ({"rope_alibi": (1.45, 2.0)}, "no near-lag bias holds all four lines."),
+        ({"alibi_lc": (1.515, 1.525)}, "all four lines hold for alibi_t5."),
+        ({"alibi": (1.505, 1.515)}, "no near-lag bias holds all four lines."),
     ],
 )
 def test_the_rule_of_the_study(changed, last):
     said = near_lag_claims(rows_of(LOSSES | changed))
     assert said[-1].endswith(last), said
-    assert len(said) == 7
+    assert len(said) == 9
 
 
 def test_the_rule_says_which_line_fails():
@@ -126,7 +128,7 @@ def test_the_rule_says_which_line_fails():
     assert said[1].startswith(
         "alibi_t5 against rope_alibi, does not reach it: alibi_t5 - rope_alibi at 128 +0.050"
     )
-    assert said[2].startswith("alibi_t5, not flat: alibi_t5, from 128 to 8,192 +0.06")
+    assert said[3].startswith("alibi_t5, not flat: alibi_t5, from 128 to 8,192 +0.06")
 
 
 def test_the_rule_claims_nothing_from_one_seed_or_without_a_method():

@@ -11,7 +11,7 @@ from ..engine.store import Result, select
 from .claims import lengths_of, loss_change, loss_gap
 
 NEAR = ("alibi_t5", "alibi_table8")
-NEEDED = ("alibi", "rope_alibi", *NEAR)
+NEEDED = ("alibi", "rope_alibi", "alibi_lc", *NEAR)
 LINES = ("unigram", "bigram")
 FLAT = 0.03  # nats per byte: a rise that no reader of the loss curve would call one
 
@@ -24,10 +24,11 @@ def near_lag_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
     it is at least twice its standard error over the scored segments. For T5's buckets and for the table:
 
     - *helps*: better than ALiBi at L and at the longest context;
+    - *is not matched by the light cone*: better than ALiBi with a light cone at both;
     - *reaches RoPE near*: better than RoPE with ALiBi at L, or equal within 0.01;
     - *stays flat*: the change from L to the longest context lies below 0.03 with its whole interval.
 
-    A near-lag bias is recommended for language if all three hold for one of the two; they are confirmed
+    A near-lag bias is recommended for language if all four hold for one of the two; they are confirmed
     or not by ``near_lags/confirm``, on fresh seeds and two corpora.
 
     Args:
@@ -50,6 +51,7 @@ def near_lag_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
     for method in NEAR:
         found = [
             _line(rows, method, "alibi", ends),
+            _line(rows, method, "alibi_lc", ends),
             _reach(rows, method, ends[0]),
             _flat(rows, method, ends),
         ]
@@ -57,7 +59,7 @@ def near_lag_claims(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
         holds.append(all(held for _, held in found))
     named = " and ".join(m for m, held in zip(NEAR, holds, strict=True) if held)
     verdict = (
-        f"all three lines hold for {named}" if named else "no near-lag bias holds all three lines"
+        f"all four lines hold for {named}" if named else "no near-lag bias holds all four lines"
     )
     return [*said, f"Near-lag biases on {len(seeds)} seeds: {verdict}."]
 
@@ -99,10 +101,10 @@ def rivals_words(result: Result) -> list[str]:
 
 
 def confirmed(result: Result) -> list[str]:
-    """Say for each corpus whether the three lines of the study hold on the fresh seeds.
+    """Say for each corpus whether the four lines of the study hold on the fresh seeds.
 
     The rule, written before the run: as :func:`near_lag_claims`, corpus by corpus; the study is confirmed
-    for a near-lag bias whose three lines hold on both corpora.
+    for a near-lag bias whose four lines hold on both corpora.
     """
     said, named = [], []
     for corpus in dict.fromkeys(row["corpus"] for row in result.rows):

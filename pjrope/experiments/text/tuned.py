@@ -111,7 +111,7 @@ RATES_GRID = Experiment(
         "book": Preset(
             "book",
             seeds=(CHOICE_SEED,),
-            settings=book_settings("tiny_shakespeare", "validation"),
+            settings=book_settings("tiny_shakespeare", "validation", 2000),
             cost="not run yet: 24 cells of about 4 core-minutes",
         ),
     },
