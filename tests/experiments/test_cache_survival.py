@@ -21,8 +21,8 @@ from pjrope.experiments.sequences.cache_survival.serving import (
     without_shear,
 )
 from pjrope.experiments.sequences.cache_survival.split import logits, shear_logits
-from pjrope.experiments.sequences.jordan_methods import make_kernel
-from pjrope.experiments.sequences.lag_language import lag_sampler
+from pjrope.experiments.sequences.language import lag_sampler
+from pjrope.experiments.sequences.methods import make_kernel
 from pjrope.experiments.sequences.phase_lm import make_model
 from pjrope.kernels import ALiBi, JordanRoPE
 from pjrope.kernels.jordan_action import JordanAction

@@ -10,7 +10,7 @@ import torch
 
 from pjrope.experiments import get, run
 from pjrope.experiments.sequences.jet_lm import METHODS, TARGETS, claim_k5, frequencies, make_kernel
-from pjrope.experiments.sequences.lag_language import lag_sampler
+from pjrope.experiments.sequences.language import lag_sampler
 from pjrope.experiments.sequences.phase_lm import target_frequency
 from pjrope.positions.frequencies import geometric
 from pjrope.training import stream

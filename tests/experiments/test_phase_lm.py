@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from pjrope.experiments import get, run
-from pjrope.experiments.sequences.jordan_methods import METHODS, make_kernel
-from pjrope.experiments.sequences.lag_language import QUERY, lag_sampler, lag_weights, scores_of
-from pjrope.experiments.sequences.last_token import examine
+from pjrope.experiments.sequences.language import QUERY, lag_sampler, lag_weights, scores_of
 from pjrope.experiments.sequences.linear_readers import readout_accuracy, readout_ceiling
-from pjrope.experiments.sequences.phase_lm import claim_k4, learned, make_model, target_frequency
+from pjrope.experiments.sequences.methods import METHODS, learned, make_kernel
+from pjrope.experiments.sequences.phase_lm import claim_k4, make_model, target_frequency
+from pjrope.experiments.sequences.training import examine
 from pjrope.kernels import RoPE
 from pjrope.models import Decoder
 from pjrope.positions.frequencies import geometric

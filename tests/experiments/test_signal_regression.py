@@ -9,7 +9,7 @@ import torch
 from torch.nn.functional import mse_loss
 
 from pjrope.experiments import get, run
-from pjrope.experiments.sequences.lag_language import lag_weights
+from pjrope.experiments.sequences.language import lag_weights
 from pjrope.experiments.sequences.signal_regression import (
     TARGETS,
     filtered,

@@ -14,7 +14,7 @@ from pjrope.experiments import get, run
 from pjrope.experiments.analysis.report import report
 from pjrope.experiments.engine.plain_json import plain
 from pjrope.experiments.engine.spec import Preset
-from pjrope.experiments.sequences.lag_language import QUERY
+from pjrope.experiments.sequences.language import QUERY
 from pjrope.experiments.sequences.teachers.claims import claim_s1, claim_s3, claim_s4, claim_s5
 from pjrope.experiments.sequences.teachers.compare import JETS, PLAIN, pick, sentences_of
 from pjrope.experiments.sequences.teachers.controls import rates_said

@@ -20,8 +20,8 @@ from ..analysis.compare import paired_difference, summary, verdict
 from ..analysis.words import listed
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..engine.store import Result, select
-from .phase_claim import SMALLEST_EFFECT
 from .phase_lm import run_language
+from .training import SMALLEST_EFFECT, presets, settings_of
 
 TARGETS = {"scaled_high_jet_r2": 2, "scaled_high_jet_r3": 3}  # and the power r of each
 BASELINE = "order1_damped"
@@ -151,29 +151,27 @@ def claim_k5(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _settings(length: int, steps: int, **changes: Any) -> dict[str, Any]:
-    return {
+    own = {
         "width": 96,
         "heads": 2,
-        "layers": 2,
         "target_index": 3,
         "other_index": 5,  # both on the ladder that the paper leaves to order 4
         "damping": 0.1,
         "shear": 0.1,
-        "length": length,
-        "lengths": [length, 2 * length, 4 * length, 8 * length],
-        "sequences": 256,
         "targets": list(TARGETS),
         "methods": list(METHODS),
-        "training": {
-            "steps": steps,
-            "batch": 32,
-            "lr": 1e-3,
-            "weight_decay": 0.01,
-            "clip": 1.0,
-            "checkpoint_every": 100,
-        },
-        **changes,
     }
+    training = {"steps": steps, "batch": 32, "lr": 1e-3, "position_lr": None}
+    return settings_of(length, training, **{**own, **changes})
+
+
+SMALL = {
+    "width": 48,
+    "heads": 1,
+    "targets": ["scaled_high_jet_r2"],
+    "methods": ["order1", "order1_damped", "order3"],
+}
+LARGE = {"width": 192, "heads": 4, "layers": 3}
 
 
 def _table(title: str, value: str, target: str, **where: Any) -> Table:
@@ -194,33 +192,11 @@ EXPERIMENT = Experiment(
         "trained decoder where the answer hangs on a higher jet?"
     ),
     claims=("J-K5",),
-    presets={
-        "smoke": Preset(
-            "smoke",
-            seeds=(0,),
-            settings=_settings(
-                32,
-                steps=60,
-                width=48,
-                heads=1,
-                targets=["scaled_high_jet_r2"],
-                methods=["order1", "order1_damped", "order3"],
-            ),
-            cost="4 core-seconds",
-        ),
-        "book": Preset(
-            "book",
-            seeds=(0, 1, 2, 3, 4),
-            settings=_settings(128, steps=500),
-            cost="about an hour on one core",
-        ),
-        "paper": Preset(
-            "paper",
-            seeds=(0, 1, 2),
-            settings=_settings(256, steps=600, width=192, heads=4, layers=3),
-            cost="not run yet; about 5 core-hours",
-        ),
-    },
+    presets=presets(
+        Preset("smoke", (0,), _settings(32, 60, **SMALL), "4 core-seconds"),
+        Preset("book", (0, 1, 2, 3, 4), _settings(128, 500), "about an hour on one core"),
+        Preset("paper", (0, 1, 2), _settings(256, 600, **LARGE), "not run yet; about 5 core-hours"),
+    ),
     cells=_cells,
     run_cell=_run_cell,
     baseline=BASELINE,

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ...positions.coordinates import bounded_shear
-from .lag_language import lag_weights
+from .language import lag_weights
 
 # Span of a kernel of one frequency: order of its block, shear time, and c of its damping e^(-cd/L).
 SPANS: dict[str, tuple[int, str, float]] = {

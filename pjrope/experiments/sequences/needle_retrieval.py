@@ -18,19 +18,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...models import Decoder, DecoderConfig
-from ...training import TrainConfig, stream, train
+from ...training import stream
 from ...training.loop import Sampler
 from ..analysis.compare import Summary, summary, verdict
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..engine.store import Result, select
-from .jordan_methods import make_kernel
-from .last_token import LastToken, examine
+from .methods import kernel_of
+from .training import (
+    SMALLEST_EFFECT,
+    LastToken,
+    decoder,
+    examine,
+    fit,
+    method_cells,
+    presets,
+    settings_of,
+)
 
 PAD, BOS, QUERY, NOISE = range(4)  # all four occur as noise too
 SPECIAL = 4
-BASELINE = "rope_trunc"
-SMALLEST_EFFECT = 0.03
 
 
 def pair_places(
@@ -107,32 +113,15 @@ def majority(tokens: Tensor, keys: int) -> float:
 
 def make_model(settings: Mapping[str, Any], method: str, seed: int) -> LastToken:
     """A decoder that may answer with any token of the vocabulary."""
-    width, heads, length = settings["width"], settings["heads"], settings["length"]
     vocab = SPECIAL + settings["keys"] + settings["values"]
-    config = DecoderConfig(
-        vocab=vocab,
-        width=width,
-        layers=settings["layers"],
-        heads=heads,
-        length=length,
-        mlp_ratio=2,
-        kernel=make_kernel(method, width // heads, heads, length).spec,
-    )
-    return LastToken(Decoder(config, seed=seed), answers=vocab)
+    return LastToken(decoder(settings, kernel_of(method, settings), vocab, seed), answers=vocab)
 
 
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     settings = context.settings
     pairs, keys, values = settings["pairs"], settings["keys"], settings["values"]
     model = make_model(settings, cell.key["method"], cell.seed).to(context.device)
-    training = train(
-        model,
-        needle_sampler(pairs, keys, values),
-        TrainConfig(length=settings["length"], **settings["training"]),
-        seed=cell.seed,
-        out=context.workdir,
-        progress=context.progress,
-    )
+    loss = fit(model, needle_sampler(pairs, keys, values), cell, context)
     rows = []
     for length in settings["lengths"]:
         for distance in [d for d in settings["distances"] if d <= length - 2]:
@@ -147,18 +136,10 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
                     **examine(model, tokens, labels),
                     "chance": 1 / values,
                     "majority": majority(tokens, keys),
-                    "train_loss": training.rows[-1]["loss"],
+                    "train_loss": loss,
                 }
             )
     return rows
-
-
-def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
-    return [
-        Cell({"method": method, "seed": seed})
-        for seed in seeds
-        for method in preset.settings["methods"]
-    ]
 
 
 def by_rank(tokens: Tensor, labels: Tensor, keys: int) -> list[float]:
@@ -244,70 +225,42 @@ def _gain(method: str, rows: Sequence[Mapping[str, Any]], line: Mapping[int, flo
 
 
 def _settings(length: int, steps: int, **changes: Any) -> dict[str, Any]:
-    return {
+    own = {
         "width": 64,
         "heads": 4,
-        "layers": 2,
-        "length": length,
         "lengths": [length, 4 * length],
         "distances": [length // 8, length // 2, length - 2, 2 * length, 4 * length - 2],
-        "sequences": 256,
         "pairs": 4,
         "keys": 16,
         "values": 16,
         "methods": ["rope", "rope_trunc", "stabilized", "scaled", "alibi", "rope_alibi"],
-        "training": {
-            "steps": steps,
-            "batch": 32,
-            "lr": 3e-3,
-            "weight_decay": 0.01,
-            "clip": 1.0,
-            "warmup": 20,
-            "position_lr": 0.1,  # as in phase_lm
-            "checkpoint_every": 100,
-        },
-        **changes,
     }
+    training = {"steps": steps, "batch": 32, "lr": 3e-3, "warmup": 20}
+    return settings_of(length, training, **{**own, **changes})
 
+
+SMALL = {
+    "width": 32,
+    "heads": 2,
+    "pairs": 2,
+    "keys": 4,
+    "values": 4,
+    "methods": ["rope_trunc", "stabilized"],
+}
+LARGE = {"width": 256, "heads": 8, "layers": 4, "pairs": 32, "keys": 128, "values": 128}
 
 EXPERIMENT = Experiment(
     name="needle_retrieval",
     question="Does a position method stand in the way of finding a key among noise, by distance?",
     claims=(),
-    presets={
-        "smoke": Preset(
-            "smoke",
-            seeds=(0,),
-            settings=_settings(
-                32,
-                steps=60,
-                width=32,
-                heads=2,
-                pairs=2,
-                keys=4,
-                values=4,
-                methods=["rope_trunc", "stabilized"],
-            ),
-            cost="4 core-seconds",
-        ),
-        "book": Preset(
-            "book",
-            seeds=(0, 1, 2, 3, 4),
-            settings=_settings(128, steps=800),
-            cost="about 20 core-minutes",
-        ),
-        "paper": Preset(
-            "paper",
-            seeds=(0, 1, 2),
-            settings=_settings(
-                1024, steps=2000, width=256, heads=8, layers=4, pairs=32, keys=128, values=128
-            ),
-            cost="not run yet; many core-hours",
-        ),
-    },
-    cells=_cells,
+    presets=presets(
+        Preset("smoke", (0,), _settings(32, 60, **SMALL), "4 core-seconds"),
+        Preset("book", (0, 1, 2, 3, 4), _settings(128, 800), "about 20 core-minutes"),
+        Preset("paper", (0, 1, 2), _settings(1024, 2000, **LARGE), "not run yet; many core-hours"),
+    ),
+    cells=method_cells,
     run_cell=_run_cell,
-    baseline=BASELINE,
+    baseline="rope_trunc",
     tables=(
         Table(
             "Accuracy by length of the exam and distance of the key",

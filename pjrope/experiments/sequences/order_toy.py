@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from ...kernels import NoPE, RoPE
-from ...models import Decoder, DecoderConfig
-from ...training import TrainConfig, stream, train
+from ...models import Decoder
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
+from .training import SMALLEST_EFFECT, decoder, exams, fit, presets
 
 SYMBOLS = 16  # plain symbols; the marked ones follow, then the question mark
 QUESTION = 2 * SYMBOLS
@@ -55,18 +55,8 @@ def needle_batch(generator: torch.Generator, batch: int, length: int) -> tuple[T
 
 def make_model(method: str, layers: int, settings: Mapping[str, Any], seed: int) -> Decoder:
     """One small decoder with or without RoPE."""
-    width, heads = settings["width"], settings["heads"]
-    kernel = {"none": NoPE, "rope": lambda: RoPE(width // heads)}[method]()
-    config = DecoderConfig(
-        vocab=2 * SYMBOLS + 1,
-        width=width,
-        layers=layers,
-        heads=heads,
-        length=settings["length"],
-        mlp_ratio=2,
-        kernel=kernel.spec,
-    )
-    return Decoder(config, seed=seed)
+    kernel = RoPE(settings["width"] // settings["heads"]) if method == "rope" else NoPE()
+    return decoder({**settings, "layers": layers}, kernel, 2 * SYMBOLS + 1, seed)
 
 
 def bag_ceiling(tokens: Tensor, lag: int) -> float:
@@ -111,29 +101,16 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
         return needle_batch(generator, batch, length)
 
     model = make_model(key["method"], key["layers"], settings, cell.seed).to(context.device)
-    train(
-        model,
-        sample,
-        TrainConfig(length=settings["length"], **settings["training"]),
-        seed=cell.seed,
-        out=context.workdir,
-        progress=context.progress,
-    )
-    rows = []
-    for length in settings["lengths"]:
-        exam = sample(stream(cell.seed, "exam", length), settings["sequences"], length)
-        rows.append(
-            {
-                "task": key["task"],
-                "layers": key["layers"],
-                "method": key["method"],
-                "seed": cell.seed,
-                "length": length,
-                "accuracy": accuracy(model, *exam),
-                "bag": bag_ceiling(exam[0], settings["lag"]) if key["task"] == "order" else 1.0,
-            }
-        )
-    return rows
+    fit(model, sample, cell, context)
+    return [
+        {
+            **key,
+            "length": length,
+            "accuracy": accuracy(model, *exam),
+            "bag": bag_ceiling(exam[0], settings["lag"]) if key["task"] == "order" else 1.0,
+        }
+        for length, exam in exams(sample, cell, settings).items()
+    ]
 
 
 def _settings(steps: int, sequences: int, layers: list[int], lengths: list[int]) -> dict[str, Any]:
@@ -156,7 +133,7 @@ def _table(task: str, layers: int) -> Table:
         columns="length",
         where={"task": task, "layers": layers},
         better="higher",
-        smallest_effect=0.03,
+        smallest_effect=SMALLEST_EFFECT,
     )
 
 
@@ -164,23 +141,21 @@ EXPERIMENT = Experiment(
     name="order_toy",
     question="Which questions about the past can a decoder answer without position, and which not?",
     claims=(),
-    presets={
-        "smoke": Preset(
-            "smoke", seeds=(0,), settings=_settings(200, 256, [1], [32]), cost="3 core-seconds"
-        ),
-        "book": Preset(
+    presets=presets(
+        Preset("smoke", (0,), _settings(200, 256, [1], [32]), "3 core-seconds"),
+        Preset(
             "book",
-            seeds=(0, 1, 2, 3, 4),
-            settings=_settings(1000, 1024, [1, 2, 4], [32, 128]),
-            cost="about 10 core-minutes",
+            (0, 1, 2, 3, 4),
+            _settings(1000, 1024, [1, 2, 4], [32, 128]),
+            "about 10 core-minutes",
         ),
-        "paper": Preset(
+        Preset(
             "paper",
-            seeds=tuple(range(16)),
-            settings=_settings(4000, 1024, [1, 2, 4], [32, 128, 512]),
-            cost="not run yet; about 2 core-hours",
+            tuple(range(16)),
+            _settings(4000, 1024, [1, 2, 4], [32, 128, 512]),
+            "not run yet; about 2 core-hours",
         ),
-    },
+    ),
     cells=_cells,
     run_cell=_run_cell,
     baseline="none",

@@ -8,8 +8,8 @@ from typing import Any
 from ..analysis.compare import paired_difference, summary, verdict
 from ..analysis.words import listed
 from ..engine.store import Result, select
+from .training import SMALLEST_EFFECT
 
-SMALLEST_EFFECT = 0.03
 COUPLED = "stabilized"
 PUBLISHED = ("rope", "direct_sum")  # what the paper compares with
 CONTROLS = ("rope_trunc", "direct_sum_grid")  # what it lacks

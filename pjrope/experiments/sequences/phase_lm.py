@@ -12,37 +12,30 @@ position parameters, at least 256 sequences an exam, drawn anew for every seed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import torch
-from torch import nn
-
 from ...kernels import PositionKernel
-from ...kernels.jordan_action import JordanAction
-from ...models import Decoder, DecoderConfig
 from ...positions.frequencies import geometric
-from ...training import TrainConfig, stream, train
-from ..analysis.words import listed
+from ...training.loop import Sampler
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
-from .jordan_methods import make_kernel
-from .lag_language import lag_sampler
-from .last_token import LastToken, examine
+from .language import lag_sampler
+from .methods import kernel_of, learned
 from .phase_claim import CONTROLS, SMALLEST_EFFECT, claim_k4
+from .training import LastToken, by_length, decoder, examine, exams, fit, presets, settings_of
 
 __all__ = [
     "CONTROLS",
     "EXPERIMENT",
     "MID",
     "claim_k4",
-    "learned",
-    "listed",
     "make_model",
     "run_language",
     "target_frequency",
+    "train_language",
 ]
 
 VOCAB = 3  # the two letters and QUERY
-BASELINE = "rope_trunc"
 OTHERS = (
     "none",
     "rope_respread",
@@ -67,16 +60,7 @@ def make_model(settings: Mapping[str, Any], kernel: PositionKernel, seed: int) -
         kernel: of every layer; backbones of equal seeds are equal bit for bit.
         seed: of the initial weights.
     """
-    config = DecoderConfig(
-        vocab=VOCAB,
-        width=settings["width"],
-        layers=settings["layers"],
-        heads=settings["heads"],
-        length=settings["length"],
-        mlp_ratio=2,
-        kernel=kernel.spec,
-    )
-    return LastToken(Decoder(config, seed=seed), answers=2)
+    return LastToken(decoder(settings, kernel, VOCAB, seed), answers=2)
 
 
 def target_frequency(settings: Mapping[str, Any]) -> float:
@@ -85,72 +69,45 @@ def target_frequency(settings: Mapping[str, Any]) -> float:
     return float(geometric(head_dim)[settings["target_index"]])
 
 
-@torch.no_grad()
-def learned(kernels: Sequence[nn.Module], length: int) -> dict[str, float]:
-    """What became of shear and damping, as means over layers, heads and blocks.
-
-    Args:
-        kernels: the position kernel of each layer.
-        length: L, tokens.
-
-    Returns:
-        ``shear``, mean of ``|eta| t`` between tokens 0 and L, and ``damping``, mean of ``gamma L``;
-        0 where a kernel has none.
-    """
-    parts = [p for kernel in kernels for p in kernel.modules() if isinstance(p, JordanAction)]
-    # Between tokens 0 and L a bounded shear reaches tau(L) = L/2.
-    end = torch.tensor(length)
-    shear = [
-        float(p.eta.abs().mean()) * float(p.shear.time(end)) for p in parts if p.eta is not None
-    ]
-    damping = [float(p.gamma.mean()) * p.per_token * length for p in parts if p.gamma is not None]
-    return {
-        "shear": sum(shear) / len(shear) if shear else 0.0,
-        "damping": sum(damping) / len(damping) if damping else 0.0,
-    }
-
-
-def run_language(
+def train_language(
     cell: Cell, context: CellContext, target: str, kernel: PositionKernel, **changes: Any
-) -> list[dict[str, Any]]:
-    """Train one model on the language of a target and examine it at every length.
+) -> tuple[LastToken, Sampler, dict[str, Any]]:
+    """Train one model on the language of a target.
 
     Args:
-        cell: its key enters every row, its seed draws everything.
-        context: settings ``width heads layers length target_index lengths sequences training``.
+        cell: its seed draws everything.
+        context: settings ``width heads layers length target_index training``.
         target: one of ``LAG_FUNCTIONS``.
         kernel: of every layer.
-        changes: to the training settings, for this cell alone.
+        changes: to the settings of training, for this cell alone.
+
+    Returns:
+        the model, what draws its language, and ``shear``, ``damping`` and ``train_loss``.
     """
     settings = context.settings
     length = settings["length"]
     sample = lag_sampler(target, length, target_frequency(settings))
     model = make_model(settings, kernel, cell.seed).to(context.device)
-    training = train(
-        model,
-        sample,
-        TrainConfig(length=length, **{**settings["training"], **changes}),
-        seed=cell.seed,
-        out=context.workdir,
-        progress=context.progress,
+    loss = fit(model, sample, cell, context, **changes)
+    return model, sample, {**learned(model.kernels, length), "train_loss": loss}
+
+
+def run_language(
+    cell: Cell, context: CellContext, target: str, kernel: PositionKernel, **changes: Any
+) -> list[dict[str, Any]]:
+    """Train as :func:`train_language` does, examine at all ``lengths``: a row for each."""
+    model, sample, found = train_language(cell, context, target, kernel, **changes)
+    return by_length(
+        {**cell.key, **found},
+        exams(sample, cell, context.settings),
+        context.settings["length"],
+        partial(examine, model),
     )
-    constant = {
-        **cell.key,
-        **learned(model.kernels, length),
-        "train_loss": training.rows[-1]["loss"],
-    }
-    rows = []
-    for n in settings["lengths"]:
-        exam = sample(stream(cell.seed, "exam", n), settings["sequences"], n)
-        rows.append({**constant, "length": n, "times": n // length, **examine(model, *exam)})
-    return rows
 
 
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
-    settings = context.settings
-    heads, length = settings["heads"], settings["length"]
     method = cell.key["method"]
-    kernel = make_kernel(method, settings["width"] // heads, heads, length)
+    kernel = kernel_of(method, context.settings)
     return run_language(cell, context, "mixed_raw", kernel, **FAST.get(method, {}))
 
 
@@ -169,114 +126,69 @@ def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
 
 def _settings(length: int, steps: int, batch: int, lr: float, **changes: Any) -> dict[str, Any]:
     """The model of the protocol, with what changes between presets."""
-    return {
+    own = {
         "width": 128,
         "heads": 4,
-        "layers": 2,
         "target_index": 3,
-        "length": length,
-        "lengths": [length, 2 * length, 4 * length, 8 * length],
-        "sequences": 256,
         "methods": ["rope", "rope_trunc", "direct_sum", "direct_sum_grid", "stabilized"],
         "other_methods": [],
         "other_seeds": 0,
-        "training": {
-            "steps": steps,
-            "batch": batch,
-            "lr": lr,
-            "weight_decay": 0.01,
-            "clip": 1.0,
-            "position_lr": 0.1,  # the paper's shear is 0.1 tanh(h), with the rate of all else for h
-            "checkpoint_every": 100,
-        },
-        **changes,
     }
+    return settings_of(length, {"steps": steps, "batch": batch, "lr": lr}, **{**own, **changes})
 
 
-SMOKE = Preset(
-    "smoke",
-    seeds=(0,),
-    settings=_settings(
-        32,
-        steps=120,
-        batch=32,
-        lr=3e-3,
-        width=32,
-        heads=2,
-        target_index=1,
-        methods=["rope_trunc", "stabilized"],
-    ),
-    cost="5 core-seconds",
-)
+SMALL = {"width": 32, "heads": 2, "target_index": 1, "methods": ["rope_trunc", "stabilized"]}
+SMOKE = Preset("smoke", (0,), _settings(32, 120, 32, 3e-3, **SMALL), "5 core-seconds")
+BOOK = _settings(128, 350, 32, 1e-3, other_methods=list(OTHERS), other_seeds=5)
+PAPER = _settings(1024, 1200, 24, 5e-4, layers=3)
+DECISIVE = ["rope_trunc", "direct_sum_grid", "stabilized"]
 
-_TABLES = (
-    Table(
-        "Accuracy of the answers by length (chance 0.5)",
-        value="accuracy",
-        columns="length",
-        better="higher",
-        smallest_effect=SMALLEST_EFFECT,
-    ),
-    Table("Loss of the answers, nats (a fair coin: 0.693)", value="loss", columns="length"),
-    Table("Learned shear over the training length, mean |eta| t", "shear", where={"times": 1}),
-    Table("Learned damping over the training length, mean gamma L", "damping", where={"times": 1}),
-)
 
-_QUESTION = (
-    "Does a trained decoder use the coupled mode, distance times phase, and does that carry it "
-    "beyond the training length?"
-)
-
-EXPERIMENT = Experiment(
-    name="phase_lm",
-    question=_QUESTION,
-    claims=("J-K4",),
-    presets={
-        "smoke": SMOKE,
-        "book": Preset(
-            "book",
-            seeds=tuple(range(16)),
-            settings=_settings(
-                128, steps=350, batch=32, lr=1e-3, other_methods=list(OTHERS), other_seeds=5
+def _experiment(name: str, *sizes: Preset) -> Experiment:
+    return Experiment(
+        name=name,
+        question=(
+            "Does a trained decoder use the coupled mode, distance times phase, and does that "
+            "carry it beyond the training length?"
+        ),
+        claims=("J-K4",),
+        presets=presets(SMOKE, *sizes),
+        cells=_cells,
+        run_cell=_run_cell,
+        baseline="rope_trunc",
+        tables=(
+            Table(
+                "Accuracy of the answers by length (chance 0.5)",
+                value="accuracy",
+                columns="length",
+                better="higher",
+                smallest_effect=SMALLEST_EFFECT,
             ),
-            cost="about 2 core-hours",
+            Table("Loss of the answers, nats (a fair coin: 0.693)", "loss", columns="length"),
+            Table(
+                "Learned shear over the training length, mean |eta| t",
+                "shear",
+                where={"times": 1},
+            ),
+            Table(
+                "Learned damping over the training length, mean gamma L",
+                "damping",
+                where={"times": 1},
+            ),
         ),
-        "paper": Preset(
-            "paper",
-            seeds=(0,),
-            settings=_settings(1024, steps=1200, batch=24, lr=5e-4, layers=3),
-            cost="about one core-hour a cell, five cells",
-        ),
-    },
-    cells=_cells,
-    run_cell=_run_cell,
-    baseline=BASELINE,
-    tables=_TABLES,
-    sentences=claim_k4,
+        sentences=claim_k4,
+    )
+
+
+EXPERIMENT = _experiment(
+    "phase_lm",
+    Preset("book", tuple(range(16)), BOOK, "about 2 core-hours"),
+    Preset("paper", (0,), PAPER, "about one core-hour a cell, five cells"),
 )
 
-MID = Experiment(
-    name="phase_lm/mid",
-    question=_QUESTION,
-    claims=("J-K4",),
-    presets={
-        "smoke": SMOKE,
-        "book": Preset(
-            "book",
-            seeds=(0, 1, 2),
-            settings=_settings(
-                512,
-                steps=220,
-                batch=16,
-                lr=1e-3,
-                methods=["rope_trunc", "direct_sum_grid", "stabilized"],
-            ),
-            cost="about 30 core-minutes",
-        ),
-    },
-    cells=_cells,
-    run_cell=_run_cell,
-    baseline=BASELINE,
-    tables=_TABLES,
-    sentences=claim_k4,
+MID = _experiment(
+    "phase_lm/mid",
+    Preset(
+        "book", (0, 1, 2), _settings(512, 220, 16, 1e-3, methods=DECISIVE), "about 30 core-minutes"
+    ),
 )

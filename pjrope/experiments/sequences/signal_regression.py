@@ -11,27 +11,36 @@ is affine here; ``input: linear`` is the paper's, kept as a control.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
-from ...models import Decoder, DecoderConfig
-from ...training import TrainConfig, stream, train
+from ...diagnostics.views import kernels_by_layer
+from ...models import Decoder
+from ...training import stream
 from ...training.loop import Sampler
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
-from .jordan_methods import make_kernel
-from .lag_language import lag_weights
-from .last_token import TOKENS_PER_BATCH
-from .phase_lm import learned, target_frequency
+from .language import lag_weights
+from .methods import kernel_of, learned
+from .phase_lm import target_frequency
+from .training import (
+    SMALLEST_EFFECT,
+    by_length,
+    decoder,
+    exams,
+    fit,
+    outputs,
+    presets,
+    settings_of,
+)
 
 TARGETS = {
     "seasonal_trend": "(0.35 + 0.9 x) cos wd + 0.25 sin wd",
     "damped_wave": "e^(-d/10,000) (cos wd + 0.75 x sin wd)",
 }
-BASELINE = "rope_trunc"
-SMALLEST_EFFECT = 0.03
 
 
 def filtered(signal: Tensor, weights: Tensor) -> Tensor:
@@ -77,18 +86,8 @@ def make_model(settings: Mapping[str, Any], method: str, affine: bool, seed: int
         affine: whether the input map has a bias, which keeps magnitudes through RMSNorm.
         seed: of the initial weights; equal for all methods.
     """
-    width, heads = settings["width"], settings["heads"]
-    config = DecoderConfig(
-        vocab=1,  # one output
-        width=width,
-        layers=settings["layers"],
-        heads=heads,
-        length=settings["length"],
-        mlp_ratio=2,
-        tied=False,
-        kernel=make_kernel(method, width // heads, heads, settings["length"]).spec,
-    )
-    model = Decoder(config, seed=seed)
+    width, kernel = settings["width"], kernel_of(method, settings)
+    model = decoder(settings, kernel, 1, seed, tied=False)  # one output
     model.embedding = nn.Linear(1, width, bias=affine)
     draw = stream(seed, "input map")
     for parameter in model.embedding.parameters():
@@ -96,7 +95,6 @@ def make_model(settings: Mapping[str, Any], method: str, affine: bool, seed: int
     return model
 
 
-@torch.no_grad()
 def score(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, float]:
     """R² and mean squared error over all sequences and positions.
 
@@ -107,10 +105,7 @@ def score(model: nn.Module, x: Tensor, y: Tensor) -> dict[str, float]:
     Returns:
         ``r2``, ``1 - sum (y - f)² / sum (y - mean y)²``, and ``mse``.
     """
-    device = next(model.parameters()).device
-    rows = max(1, TOKENS_PER_BATCH // x.shape[1])
-    found = torch.cat([model(part.to(device)).float().cpu() for part in x.split(rows)])
-    error = (found.double() - y.double()).square().mean()
+    error = (outputs(model, x).double() - y.double()).square().mean()
     return {"r2": float(1 - error / y.double().var(correction=0)), "mse": float(error)}
 
 
@@ -120,25 +115,10 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     sample = signal_sampler(key["target"], length, target_frequency(settings))
     affine = key["input"] == "affine"
     model = make_model(settings, key["method"], affine, cell.seed).to(context.device)
-    training = train(
-        model,
-        sample,
-        TrainConfig(length=length, **settings["training"]),
-        seed=cell.seed,
-        out=context.workdir,
-        progress=context.progress,
-        loss=mse_loss,
-    )
-    constant = {
-        **key,
-        **learned([block.attention.kernel for block in model.blocks], length),
-        "train_loss": training.rows[-1]["loss"],
-    }
-    rows = []
-    for n in settings["lengths"]:
-        exam = sample(stream(cell.seed, "exam", n), settings["sequences"], n)
-        rows.append({**constant, "length": n, "times": n // length, **score(model, *exam)})
-    return rows
+    loss = fit(model, sample, cell, context, loss=mse_loss)
+    kernels = [kernel for _, kernel in kernels_by_layer(model)]
+    constant = {**key, **learned(kernels, length), "train_loss": loss}
+    return by_length(constant, exams(sample, cell, settings), length, partial(score, model))
 
 
 def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
@@ -151,40 +131,38 @@ def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
     ]
 
 
+AFFINE = (
+    "none",
+    "rope",
+    "rope_trunc",
+    "rope_alibi",
+    "direct_sum",
+    "direct_sum_grid",
+    "stabilized",
+    "exact",
+)
+
+
 def _settings(length: int, steps: int, batch: int, **changes: Any) -> dict[str, Any]:
-    return {
+    own = {
         "width": 128,
         "heads": 4,
-        "layers": 2,
         "target_index": 3,
-        "length": length,
-        "lengths": [length, 2 * length, 4 * length, 8 * length],
         "sequences": 64,
         "targets": list(TARGETS),
-        "inputs": {
-            "affine": [
-                "none",
-                "rope",
-                "rope_trunc",
-                "rope_alibi",
-                "direct_sum",
-                "direct_sum_grid",
-                "stabilized",
-                "exact",
-            ],
-            "linear": ["rope_trunc", "stabilized"],
-        },
-        "training": {
-            "steps": steps,
-            "batch": batch,
-            "lr": 1e-3,
-            "weight_decay": 0.01,
-            "clip": 1.0,
-            "position_lr": 0.1,  # as in phase_lm
-            "checkpoint_every": 100,
-        },
-        **changes,
+        "inputs": {"affine": list(AFFINE), "linear": ["rope_trunc", "stabilized"]},
     }
+    return settings_of(length, {"steps": steps, "batch": batch, "lr": 1e-3}, **{**own, **changes})
+
+
+SMALL = {
+    "width": 32,
+    "heads": 2,
+    "target_index": 1,
+    "sequences": 16,
+    "targets": ["seasonal_trend"],
+    "inputs": {"affine": ["rope_trunc", "stabilized"]},
+}
 
 
 def _table(target: str, kind: str) -> Table:
@@ -202,38 +180,15 @@ EXPERIMENT = Experiment(
     name="signal_regression",
     question="Can a trained decoder act as a filter whose lag function a Jordan block has as modes?",
     claims=("J-K2",),
-    presets={
-        "smoke": Preset(
-            "smoke",
-            seeds=(0,),
-            settings=_settings(
-                32,
-                steps=120,
-                batch=8,
-                width=32,
-                heads=2,
-                target_index=1,
-                sequences=16,
-                targets=["seasonal_trend"],
-                inputs={"affine": ["rope_trunc", "stabilized"]},
-            ),
-            cost="4 core-seconds",
+    presets=presets(
+        Preset("smoke", (0,), _settings(32, 120, 8, **SMALL), "4 core-seconds"),
+        Preset("book", (0, 1, 2, 3, 4), _settings(128, 300, 16), "50 core-minutes"),
+        Preset(
+            "paper", (0, 1, 2), _settings(512, 300, 8, layers=3), "not run yet; about 5 core-hours"
         ),
-        "book": Preset(
-            "book",
-            seeds=(0, 1, 2, 3, 4),
-            settings=_settings(128, steps=300, batch=16),
-            cost="50 core-minutes",
-        ),
-        "paper": Preset(
-            "paper",
-            seeds=(0, 1, 2),
-            settings=_settings(512, steps=300, batch=8, layers=3),
-            cost="not run yet; about 5 core-hours",
-        ),
-    },
+    ),
     cells=_cells,
     run_cell=_run_cell,
-    baseline=BASELINE,
+    baseline="rope_trunc",
     tables=tuple(_table(target, kind) for target in TARGETS for kind in ("affine", "linear")),
 )

@@ -10,7 +10,8 @@ from ...analysis.compare import Summary, summary, verdict
 from ...analysis.words import listed
 from ...codes.resolution_claim import shared_seeds
 from ...engine.store import Result, select
-from ..phase_claim import CONTROLS, SMALLEST_EFFECT
+from ..phase_claim import CONTROLS
+from ..training import SMALLEST_EFFECT
 from .serving import PLAIN, ROTATED
 
 __all__ = ["COUPLED", "claim_k9", "survives"]

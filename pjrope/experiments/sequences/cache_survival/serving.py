@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ....kernels import PositionKernel
 from ....kernels.jordan_action import JordanAction
 from ...codes.quantizers import Quantizer, haar_rotation
-from ..last_token import LastToken
+from ..training import LastToken
 
 __all__ = ["STORES", "RoundedKeys", "Variant", "served", "variants", "without_shear"]
 

@@ -20,47 +20,29 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ....training import TrainConfig, stream, train
+from ....training import stream
 from ...codes.lag_codes import significant
 from ...codes.quantizers import Quantizer
 from ...engine.spec import Cell, CellContext, Experiment, Preset
-from ..jordan_methods import make_kernel
-from ..lag_language import lag_sampler
-from ..last_token import LastToken, examine
-from ..phase_lm import learned, make_model, target_frequency
+from ..methods import kernel_of
+from ..phase_lm import train_language
+from ..training import LastToken, examine, method_cells, presets, settings_of
 from .claims import claim_k9
 from .metrics import Seen, capture, growth, rounding, survival
 from .serving import PLAIN, Variant, served, variants
 from .tables import BUCKETS, SHEARED, survival_tables
 
-__all__ = ["EXPERIMENT", "trained"]
+__all__ = ["EXPERIMENT"]
 
-TARGET = "mixed_raw"
 METHODS = ["rope", "rope_trunc", *SHEARED]
 AT_ALL_LENGTHS = ("nothing", "keys, values")  # other stores: at `stores_times` of L
 
 
-def trained(cell: Cell, context: CellContext) -> tuple[LastToken, float]:
-    """The cell's model, and its training loss at the end."""
-    settings = context.settings
-    heads, length = settings["heads"], settings["length"]
-    kernel = make_kernel(cell.key["method"], settings["width"] // heads, heads, length)
-    model = make_model(settings, kernel, cell.seed).to(context.device)
-    done = train(
-        model,
-        lag_sampler(TARGET, length, target_frequency(settings)),
-        TrainConfig(length=length, **settings["training"]),
-        seed=cell.seed,
-        out=context.workdir,
-        progress=context.progress,
-    )
-    return model.eval(), done.rows[-1]["loss"]
-
-
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     settings, length = context.settings, context.settings["length"]
-    model, loss = trained(cell, context)
-    sample = lag_sampler(TARGET, length, target_frequency(settings))
+    kernel = kernel_of(cell.key["method"], settings)
+    model, sample, found_in = train_language(cell, context, "mixed_raw", kernel)
+    model.eval()
     exams = {
         times: sample(stream(cell.seed, "exam", times), settings["sequences"], times * length)
         for times in settings["times"]
@@ -69,7 +51,7 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     few = exams[longest][0][: settings["diagnosed"]].to(context.device)
     layers = capture(model, few, settings["rows"])
     lags = {name: (low * length, high * length) for name, (low, high) in BUCKETS.items()}
-    sheared = learned(model.kernels, length)["shear"] > 0
+    sheared = found_in["shear"] > 0
     mode = survival(layers, lags) if sheared else {}
     rows: list[dict[str, Any]] = []
     clean: dict[str, float] = {}
@@ -89,7 +71,7 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
                 row[f"unsheared_x{shorter}"] = examine(model, *exams[shorter])["accuracy"]
         if variant.store == "nothing":
             row |= _whole(model, layers, mode, few, (variant, quantizer))
-            row |= {**learned(model.kernels, length), "train_loss": loss}
+            row |= found_in
         elif variant.store in ("keys", "content keys"):
             row |= _inside(layers, variant, quantizer, mode, lags)
         else:
@@ -163,66 +145,40 @@ def _inside(
     return {**row, **own, **paper}
 
 
-def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
-    return [Cell({"method": m, "seed": s}) for s in seeds for m in preset.settings["methods"]]
-
-
 def _settings(length: int, width: int, heads: int, steps: int, **changes: Any) -> dict[str, Any]:
-    return {
-        "length": length,
+    own = {
         "width": width,
         "heads": heads,
-        "layers": 2,
         "target_index": 3,
+        "lengths": None,
         "times": [1, 2, 4, 8],
         "stores_times": [1, 4],
-        "sequences": 256,
         "bits": [8, 4, 3, 2],
         "rotation_seed": 2026,
         "diagnosed": 8,
         "rows": 64,
         "methods": METHODS,
-        "training": {
-            "steps": steps,
-            "batch": 32,
-            "lr": 2e-3,
-            "weight_decay": 0.01,
-            "clip": 1.0,
-            "position_lr": 0.1,
-            "checkpoint_every": 100,
-        },
-        **changes,
     }
+    training = {"steps": steps, "batch": 32, "lr": 2e-3}
+    return settings_of(length, training, **{**own, **changes})
 
+
+SMALL = {
+    "target_index": 1,
+    "sequences": 64,
+    "bits": [4, 2],
+    "methods": ["rope_trunc", "direct_sum_grid", "exact"],
+}
 
 EXPERIMENT = Experiment(
     name="cache_survival",
     question="Does the Jordan mode of a trained model survive a rounded cache of keys and values?",
     claims=("J-K9",),
-    presets={
-        "smoke": Preset(
-            "smoke",
-            seeds=(0,),
-            settings=_settings(
-                16,
-                32,
-                2,
-                steps=60,
-                target_index=1,
-                sequences=64,
-                bits=[4, 2],
-                methods=["rope_trunc", "direct_sum_grid", "exact"],
-            ),
-            cost="5 core-seconds",
-        ),
-        "book": Preset(
-            "book",
-            seeds=(0, 1, 2, 3, 4),
-            settings=_settings(128, 64, 2, steps=500),
-            cost="36 core-minutes",
-        ),
-    },
-    cells=_cells,
+    presets=presets(
+        Preset("smoke", (0,), _settings(16, 32, 2, 60, **SMALL), "5 core-seconds"),
+        Preset("book", (0, 1, 2, 3, 4), _settings(128, 64, 2, 500), "36 core-minutes"),
+    ),
+    cells=method_cells,
     run_cell=_run_cell,
     baseline="rope_trunc",
     tables=survival_tables(),

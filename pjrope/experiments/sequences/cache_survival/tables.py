@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...engine.spec import Table
-from ..phase_claim import SMALLEST_EFFECT
+from ..training import SMALLEST_EFFECT
 from .serving import PLAIN, ROTATED
 
 __all__ = ["BUCKETS", "SHEARED", "survival_tables"]

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ....diagnostics import kernels_by_layer
-from ....training import TrainConfig, stream, train
 from ...engine.spec import Cell, CellContext, Preset
-from ..last_token import examine
+from ..training import examine, exams, fit
 from .compare import FAST, PLAIN
 from .language import Language, majority_accuracy
 from .methods import OMEGA_RATES, make_model
@@ -27,10 +26,7 @@ def run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     length = settings["length"]
     language = Language(key["teacher"], key["sharpness"], length, settings["cycles"])
     sample = language.sampler(key["threshold"])
-    exams = {
-        n: sample(stream(cell.seed, "exam", n), settings["sequences"], n)
-        for n in settings["lengths"]
-    }
+    papers = exams(sample, cell, settings)
     about = {
         n: {
             **key,
@@ -39,25 +35,25 @@ def run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
             "times": n // length,
             "support": language.support(n - 1),
         }
-        for n in exams
+        for n in papers
     }
     if key["method"] == "majority":
-        return [about[n] | {"accuracy": majority_accuracy(*exam)} for n, exam in exams.items()]
+        return [about[n] | {"accuracy": majority_accuracy(*exam)} for n, exam in papers.items()]
     model = make_model(key, settings, language).to(context.device)
     kernels = [kernel for _, kernel in kernels_by_layer(model)]
     before = copy.deepcopy(kernels)
-    config = TrainConfig(
-        length=length,
+    about[length]["train_loss"] = fit(
+        model,
+        sample,
+        cell,
+        context,
+        resume=False,  # a cell takes seconds, and a killed one starts afresh
         position_lr=key["position_lr"],
         gate_lr=key.get("gate_lr", FAST),
         omega_lr=OMEGA_RATES[key["omega"]],
-        **settings["training"],
     )
-    # Nothing is kept in the work folder: a cell takes seconds, and a killed one starts afresh.
-    training = train(model, sample, config, seed=cell.seed, progress=context.progress)
-    about[length] |= {"train_loss": training.rows[-1]["loss"]}
-    about[length] |= learned(before, kernels, key["teacher"], (length, max(exams)))
-    return [about[n] | examine(model, *exam) for n, exam in exams.items()]
+    about[length] |= learned(before, kernels, key["teacher"], (length, max(papers)))
+    return [about[n] | examine(model, *exam) for n, exam in papers.items()]
 
 
 def _keys(group: Mapping[str, Any], seed: int) -> Iterator[dict[str, Any]]:

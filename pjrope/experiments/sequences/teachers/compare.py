@@ -7,7 +7,7 @@ from typing import Any
 
 from ...analysis.compare import Summary, paired_difference, summary, verdict
 from ...engine.store import Result, select
-from ..phase_claim import SMALLEST_EFFECT
+from ..training import SMALLEST_EFFECT
 
 Rows = Sequence[Mapping[str, Any]]
 

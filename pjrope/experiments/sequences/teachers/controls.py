@@ -6,7 +6,7 @@ from typing import Any
 
 from ...analysis.compare import summary, verdict
 from ...analysis.words import listed
-from ..phase_claim import SMALLEST_EFFECT
+from ..training import SMALLEST_EFFECT
 from .compare import JETS, ONE_RATE, Rows, beats, gap, mean, pick, said
 
 SHARP = 16.0  # lambda of the attention teacher beside the signed ones

@@ -18,7 +18,7 @@ from ....training.loop import Sampler
 from ...functions.spans import Lags
 from ...functions.teachers import TEACHERS as LAG_FUNCTIONS
 from ...functions.teachers import Teacher
-from ..lag_language import QUERY, scores_of
+from ..language import QUERY, scores_of
 
 THRESHOLDS = ("zero", "median")
 

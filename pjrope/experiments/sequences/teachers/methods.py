@@ -10,12 +10,11 @@ from torch import nn
 
 from ....diagnostics.views import attention_layers
 from ....kernels import NoPE, PJBias, PJInit, PositionKernel, RoPE
-from ....models import Decoder, DecoderConfig
 from ....positions.frequencies import geometric
-from ..last_token import LastToken
+from ..phase_lm import VOCAB
+from ..training import LastToken, decoder
 from .language import TEACHERS, Language
 
-VOCAB = 3  # the two letters and QUERY
 MAX_ORDER = 3
 
 SECTORS: dict[str, tuple[str, ...]] = {
@@ -138,18 +137,8 @@ def make_model(
     kernel = make_kernel(key["method"], settings, language, init)
     if kernel.rotates and key["qk"] == "frozen":
         raise ValueError(f"{key['method']} acts on q and k: they cannot be zero, use qk='free'")
-    config = DecoderConfig(
-        vocab=VOCAB,
-        width=settings["width"],
-        layers=settings["layers"],
-        heads=settings["heads"],
-        length=settings["length"],
-        mlp_ratio=2,
-        norm="layer",
-        bias=True,
-        kernel=kernel.spec,
-    )
-    model = LastToken(Decoder(config, seed=key["seed"]), answers=2)
+    backbone = decoder(settings, kernel, VOCAB, key["seed"], norm="layer", bias=True)
+    model = LastToken(backbone, answers=2)
     for layer in attention_layers(model):
         layer.causal = "strict"
         if key["qk"] == "frozen":

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...engine.spec import Table
-from ..phase_claim import SMALLEST_EFFECT
+from ..training import SMALLEST_EFFECT
 from .compare import HELD, JETS
 from .language import TEACHERS
 from .methods import SECTORS
