@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pjrope.experiments.analysis.compare import summary
+from pjrope.experiments.analysis.statistics import summary
 from pjrope.experiments.sequences.cache_survival.claims import claim_k9, survives
 
 WOBBLE = (-0.01, 0.0, 0.01)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ...kernels import DampedRoPE, JordanRoPE, PositionKernel, RoPE
 from ...positions.frequencies import geometric
-from ..analysis.compare import paired_difference, summary, verdict
+from ..analysis.statistics import paired_difference, summary, verdict
 from ..analysis.words import listed
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..engine.store import Result, select

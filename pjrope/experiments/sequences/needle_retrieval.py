@@ -20,7 +20,7 @@ from torch import Tensor
 
 from ...training import stream
 from ...training.loop import Sampler
-from ..analysis.compare import Summary, summary, verdict
+from ..analysis.statistics import Summary, summary, verdict
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..engine.store import Result, select
 from .methods import kernel_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..analysis.compare import paired_difference, summary, verdict
+from ..analysis.statistics import paired_difference, summary, verdict
 from ..analysis.words import listed
 from ..engine.store import Result, select
 from .training import SMALLEST_EFFECT

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...analysis.compare import Summary, summary, verdict
+from ...analysis.statistics import Summary, summary, verdict
 from ...analysis.words import listed
 from ...codes.resolution_claim import shared_seeds
 from ...engine.store import Result, select

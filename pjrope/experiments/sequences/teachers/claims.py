@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from ...analysis.compare import summary
+from ...analysis.statistics import summary
 from ...analysis.words import listed
 from ...engine.store import select
 from .compare import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...analysis.compare import Summary, paired_difference, summary, verdict
+from ...analysis.statistics import Summary, paired_difference, summary, verdict
 from ...engine.store import Result, select
 from ..training import SMALLEST_EFFECT
 

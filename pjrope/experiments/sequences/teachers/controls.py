@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...analysis.compare import summary, verdict
+from ...analysis.statistics import summary, verdict
 from ...analysis.words import listed
 from ..training import SMALLEST_EFFECT
 from .compare import JETS, ONE_RATE, Rows, beats, gap, mean, pick, said

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...analysis.compare import Summary
+from ...analysis.statistics import Summary
 from ...engine.store import select
 from .compare import (
     CAVEAT,
