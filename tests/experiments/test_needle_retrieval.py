@@ -17,7 +17,7 @@ from pjrope.experiments.sequences.needle_retrieval import (
     majority,
     needle_sampler,
     pair_places,
-    worth,
+    retrieval_rule,
 )
 from pjrope.training import stream
 
@@ -101,16 +101,22 @@ def _result(accuracy: dict[str, float], seeds: int = 3, distances=(4, 20)) -> Re
 
 def test_worth_tells_the_guessing_lines_and_who_passes_them():
     # Of two exams, a reader of the last value passes the one that asks for the nearest pair.
-    first, second = worth(_result({"rope": 0.9, "alibi": 0.5}))
+    first, second = retrieval_rule(_result({"rope": 0.9, "alibi": 0.5}))
     assert "0.125" in first and "names the last value" in first
     assert "retrieving: rope." in second and "closest is rope" in second
-    assert "No method does better" in worth(_result({"rope": 0.3, "alibi": 0.5}))[1]
-    assert len(worth(_result({"rope": 0.9}, seeds=1))) == 1 and worth(_result({})) == []
+    assert "No method does better" in retrieval_rule(_result({"rope": 0.3, "alibi": 0.5}))[1]
+    assert (
+        len(retrieval_rule(_result({"rope": 0.9}, seeds=1))) == 1
+        and retrieval_rule(_result({})) == []
+    )
 
 
 def test_naming_what_stands_nearest_is_no_retrieval():
     near = _result({"damped": 0.95}, distances=(4,))
-    assert "the last value: 1.000" in worth(near)[0] and "No method" in worth(near)[1]
+    assert (
+        "the last value: 1.000" in retrieval_rule(near)[0]
+        and "No method" in retrieval_rule(near)[1]
+    )
 
 
 def test_smoke_runs_at_every_distance_that_fits():

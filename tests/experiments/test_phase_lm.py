@@ -1,9 +1,8 @@
-"""The phase language is what it says, its readers share what they should, and K4 is judged so."""
+"""The phase language is what it says, its readers share what they should."""
 
 from __future__ import annotations
 
 import math
-import re
 
 import pytest
 import torch
@@ -12,7 +11,7 @@ from pjrope.experiments import get, run
 from pjrope.experiments.sequences.language import QUERY, lag_sampler, lag_weights, scores_of
 from pjrope.experiments.sequences.linear_readers import readout_accuracy, readout_ceiling
 from pjrope.experiments.sequences.methods import METHODS, learned, make_kernel
-from pjrope.experiments.sequences.phase_lm import claim_k4, make_model, target_frequency
+from pjrope.experiments.sequences.phase_lm import make_model, target_frequency
 from pjrope.experiments.sequences.training import examine
 from pjrope.kernels import RoPE
 from pjrope.models import Decoder
@@ -119,53 +118,6 @@ def test_learned_counts_shear_and_damping_at_the_training_length():
     assert found["damped_c1"]["shear"] == 0.0
     assert found["exact"]["damping"] == pytest.approx(0.0128, rel=1e-3)
     assert found["scaled"]["damping"] == found["damped_c1"]["damping"] == pytest.approx(1.0)
-
-
-def _rows(accuracy: dict[str, float], seeds: int = 3) -> list[dict]:
-    wobble = (-0.01, 0.0, 0.01)
-    return [
-        {"method": m, "seed": s, "length": 128 * times, "times": times, "accuracy": a + wobble[s]}
-        for m, a in accuracy.items()
-        for s in range(seeds)
-        for times in (1, 8)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("trunc", "grid", "direct", "expected"),
-    [
-        (0.7, 0.7, 0.5, "reproduced, against the published baselines and against both controls"),
-        (0.895, 0.7, 0.5, "reproduced with a caveat: .* but not rope_trunc, so"),
-        (0.895, 0.9, 0.5, "but not rope_trunc and direct_sum_grid, so"),
-        (0.7, 0.7, 0.9, "not reproduced at this scale"),
-    ],
-)
-def test_claim_k4_follows_from_the_numbers(trunc, grid, direct, expected):
-    rows = _rows(
-        {
-            "stabilized": 0.9,
-            "rope": 0.8,
-            "rope_trunc": trunc,
-            "direct_sum": direct,
-            "direct_sum_grid": grid,
-        }
-    )
-    first, *middle, last = claim_k4(rows)
-    assert "At 1,024 tokens, 8 times the training length" in first and "0.900 ± 0.0" in first
-    verb = "It beats" if trunc == 0.7 else "It does not beat"
-    assert any(line.startswith(verb) and "rope_trunc (+0." in line for line in middle)
-    assert re.search(expected, last)
-
-
-def test_claim_k4_is_not_made_from_one_seed_or_a_part_of_the_grid():
-    some = {"stabilized": 0.9, "rope_trunc": 0.8}
-    assert (
-        "not decided by this grid, it lacks direct_sum, direct_sum_grid and rope"
-        in (claim_k4(_rows(some))[-1])
-    )
-    first, last = claim_k4(_rows(some, seeds=1))
-    assert "from one seed nothing follows" in first and "not tested" in last
-    assert claim_k4(_rows({"rope": 0.8})) == []
 
 
 # Best linear read-outs at L, 2 L, 4 L, 8 L, or at L and 8 L; rounded to three digits.

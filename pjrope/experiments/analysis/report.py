@@ -36,12 +36,13 @@ def report(experiment: Experiment, result: Result) -> str:
         ).rows:  # a preset or a filtered run may lack a whole table
             continue
         parts.append(f"## {wanted.title}\n\n{table_of(experiment, wanted, result)}")
-        if wanted.smallest_effect is None or not experiment.baseline or single_seed(result):
+        baseline = experiment.baseline if wanted.baseline is None else wanted.baseline
+        if wanted.smallest_effect is None or baseline == "" or single_seed(result):
             continue
-        head = f"Difference to {experiment.baseline} over shared seeds ({wanted.better} is better; "
+        head = f"Difference to {baseline} over shared seeds ({wanted.better} is better; "
         head += f"smallest effect of interest {wanted.smallest_effect:g}):"
         try:
-            gaps = table_of(experiment, wanted, result, experiment.baseline)
+            gaps = table_of(experiment, wanted, result, baseline)
         except ExperimentError as error:
             gaps = f"({error})"
         parts.append(f"{head}\n\n{gaps}")
@@ -61,9 +62,7 @@ def verdicts(experiment: Experiment, result: Result) -> list[str]:
     return [sentence(verdict, CLAIMS.get(verdict.claim)) for verdict in judged]
 
 
-def table_of(
-    experiment: Experiment, wanted: Table, result: Result, baseline: str | None = None
-) -> str:
+def table_of(experiment: Experiment, wanted: Table, result: Result, baseline: Any = None) -> str:
     """Return one table of an experiment: means, or with a baseline differences and verdicts."""
     return table(
         result,

@@ -89,6 +89,7 @@ class Table:
             it and a baseline, a second table gives paired differences and verdicts.
         digits: digits after the point.
         form: "fixed" (0.012) or "scientific" (1.2e-02), for values that span decades.
+        baseline: value of `rows` that differences refer to; None: the experiment's.
     """
 
     title: str
@@ -100,6 +101,7 @@ class Table:
     smallest_effect: float | None = None
     digits: int = 3
     form: Literal["fixed", "scientific"] = "fixed"
+    baseline: Any = None
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,13 @@ from torch import Tensor
 
 from ...kernels import DampedRoPE, JordanRoPE, PositionKernel, RoPE
 from ...positions.frequencies import geometric
-from ..analysis.statistics import paired_difference, summary, verdict
-from ..analysis.words import listed
+from ..analysis.claims import SMALLEST_EFFECT
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
-from ..engine.store import Result, select
+from .claims import DAMPED, JETS, claim_k5
 from .phase_lm import run_language
-from .training import SMALLEST_EFFECT, presets, settings_of
+from .training import presets, settings_of
 
-TARGETS = {"scaled_high_jet_r2": 2, "scaled_high_jet_r3": 3}  # and the power r of each
-BASELINE = "order1_damped"
-
+TARGETS = JETS  # and the power r of each
 LARGE_START = "_eta1"
 
 METHODS = {
@@ -37,7 +34,6 @@ METHODS = {
     "order3_eta1": "Order 3 with a shear that starts at 1.",
     "order4_eta1": "Order 4 with a shear that starts at 1.",
 }
-PLAIN = [method for method in METHODS if not method.endswith(LARGE_START)]
 
 
 def _order(method: str) -> int:
@@ -107,49 +103,6 @@ def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
     ]
 
 
-def claim_k5(result: Result | Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say for each target whether the order that has its jet beats every lower one.
-
-    The rule, fixed before the run: "beats" is a paired difference in accuracy of at least 0.03
-    whose 95 % interval leaves out 0, at the longest exam. If on every target order r + 1 beats all
-    lower ones, claim J-K5 is reproduced; if on every target it beats at least the damped twin
-    without shear, it is reproduced with a caveat; otherwise it is not.
-
-    Args:
-        result: rows of ``jet_lm``.
-
-    Returns:
-        Sentences; none without rows.
-    """
-    rows = result.rows if isinstance(result, Result) else result
-    longest = max((row["times"] for row in rows), default=0)
-    said, every, sheared = [], True, True
-    for target, power in TARGETS.items():
-        here = select(rows, {"target": target, "times": longest})
-        ours, lower = f"order{power + 1}", [m for m in PLAIN if _order(m) <= power]
-        values = [row["accuracy"] for row in select(here, {"method": ours})]
-        if len(values) < 2 or not {row["method"] for row in here} >= {ours, *lower}:
-            return ["Claim J-K5: not tested; it takes every order, both targets and two seeds."]
-        gaps = {m: paired_difference(here, "accuracy", method=ours, baseline=m) for m in lower}
-        words = {m: verdict(gap, SMALLEST_EFFECT, "higher") for m, gap in gaps.items()}
-        every &= all(word == "better" for word in words.values())
-        sheared &= words[BASELINE] == "better"
-        told = listed(f"{m} {gaps[m].summary.text(sign=True)}: {words[m]}" for m in lower)
-        said.append(
-            f"Target r = {power} at {here[0]['length']:,} tokens: {ours} answers "
-            f"{summary(values).text()} of the questions rightly; against {told}."
-        )
-    if every:
-        return [*said, "Claim J-K5: reproduced, with one set of frequencies for all orders."]
-    if sheared:
-        return [
-            *said,
-            "Claim J-K5: reproduced with a caveat: shear helps on both targets, but the order "
-            "that has the jet does not beat every lower one.",
-        ]
-    return [*said, "Claim J-K5: not reproduced at this scale."]
-
-
 def _settings(length: int, steps: int, **changes: Any) -> dict[str, Any]:
     own = {
         "width": 96,
@@ -181,7 +134,7 @@ def _table(title: str, value: str, target: str, **where: Any) -> Table:
         columns=None if where else "length",
         where={"target": target, **where},
         better="higher",
-        smallest_effect=SMALLEST_EFFECT if value == "accuracy" else None,
+        smallest_effect=SMALLEST_EFFECT["accuracy"] if value == "accuracy" else None,
     )
 
 
@@ -199,7 +152,7 @@ EXPERIMENT = Experiment(
     ),
     cells=_cells,
     run_cell=_run_cell,
-    baseline=BASELINE,
+    baseline=DAMPED,
     tables=tuple(
         table
         for target in TARGETS
@@ -209,5 +162,5 @@ EXPERIMENT = Experiment(
             _table("Learned damping, mean c", "damping", target, times=1),
         )
     ),
-    sentences=claim_k5,
+    verdicts={"J-K5": claim_k5},
 )

@@ -20,12 +20,12 @@ from torch import Tensor
 
 from ...training import stream
 from ...training.loop import Sampler
+from ..analysis.claims import SMALLEST_EFFECT
 from ..analysis.statistics import Summary, summary, verdict
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..engine.store import Result, select
 from .methods import kernel_of
 from .training import (
-    SMALLEST_EFFECT,
     LastToken,
     decoder,
     examine,
@@ -154,7 +154,7 @@ def by_rank(tokens: Tensor, labels: Tensor, keys: int) -> list[float]:
     return (values.flip(1) == labels).double().mean(0).tolist()
 
 
-def worth(result: Result) -> list[str]:
+def retrieval_rule(result: Result) -> list[str]:
     """Say what guessing is worth, and which methods do better: those that retrieve at all.
 
     The rule: a method retrieves if its accuracy less that of the best reader who never looks at the
@@ -175,7 +175,7 @@ def worth(result: Result) -> list[str]:
     lines = _blind(rows, result.card["settings"])
     seeds = sorted({row["seed"] for row in rows})
     level = {name: sum(found[s] for s in seeds) / len(seeds) for name, found in lines.items()}
-    best = max(level, key=level.get)
+    best = max(level, key=lambda name: level[name])
     majority_line = level["the most frequent value"]
     said = (
         f"Guessing any value is right {rows[0]['chance']:.3f} of the time, naming the most frequent "
@@ -185,8 +185,12 @@ def worth(result: Result) -> list[str]:
     if len(seeds) < 2:
         return [said]
     gains = {m: _gain(m, rows, lines[best]) for m in dict.fromkeys(row["method"] for row in rows)}
-    found = [m for m, gain in gains.items() if verdict(gain, SMALLEST_EFFECT, "higher") == "better"]
-    top = max(gains, key=lambda m: gains[m].mean)
+    found = [
+        m
+        for m, gain in gains.items()
+        if verdict(gain, SMALLEST_EFFECT["accuracy"], "higher") == "better"
+    ]
+    top = max(gains, key=lambda m: gains[m].mean or 0.0)
     closest = f"The closest is {top}, {gains[top].text(sign=True)} against that reader."
     if found:
         return [said, f"Better than that, and so retrieving: {', '.join(found)}. {closest}"]
@@ -267,8 +271,8 @@ EXPERIMENT = Experiment(
             value="accuracy",
             columns=("length", "distance"),
             better="higher",
-            smallest_effect=SMALLEST_EFFECT,
+            smallest_effect=SMALLEST_EFFECT["accuracy"],
         ),
     ),
-    sentences=worth,
+    sentences=retrieval_rule,
 )

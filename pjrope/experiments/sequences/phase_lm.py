@@ -18,22 +18,12 @@ from typing import Any
 from ...kernels import PositionKernel
 from ...positions.frequencies import geometric
 from ...training.loop import Sampler
+from ..analysis.claims import SMALLEST_EFFECT
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
+from .claims import claim_k4
 from .language import lag_sampler
 from .methods import kernel_of, learned
-from .phase_claim import CONTROLS, SMALLEST_EFFECT, claim_k4
 from .training import LastToken, by_length, decoder, examine, exams, fit, presets, settings_of
-
-__all__ = [
-    "CONTROLS",
-    "EXPERIMENT",
-    "MID",
-    "claim_k4",
-    "make_model",
-    "run_language",
-    "target_frequency",
-    "train_language",
-]
 
 VOCAB = 3  # the two letters and QUERY
 OTHERS = (
@@ -162,7 +152,7 @@ def _experiment(name: str, *sizes: Preset) -> Experiment:
                 value="accuracy",
                 columns="length",
                 better="higher",
-                smallest_effect=SMALLEST_EFFECT,
+                smallest_effect=SMALLEST_EFFECT["accuracy"],
             ),
             Table("Loss of the answers, nats (a fair coin: 0.693)", "loss", columns="length"),
             Table(
@@ -176,7 +166,7 @@ def _experiment(name: str, *sizes: Preset) -> Experiment:
                 where={"times": 1},
             ),
         ),
-        sentences=claim_k4,
+        verdicts={"J-K4": claim_k4},
     )
 
 

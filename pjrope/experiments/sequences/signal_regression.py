@@ -22,12 +22,13 @@ from ...diagnostics.views import kernels_by_layer
 from ...models import Decoder
 from ...training import stream
 from ...training.loop import Sampler
+from ..analysis.claims import SMALLEST_EFFECT
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
+from .claims import claim_k2
 from .language import lag_weights
 from .methods import kernel_of, learned
 from .phase_lm import target_frequency
 from .training import (
-    SMALLEST_EFFECT,
     by_length,
     decoder,
     exams,
@@ -172,7 +173,7 @@ def _table(target: str, kind: str) -> Table:
         columns="length",
         where={"target": target, "input": kind},
         better="higher",
-        smallest_effect=SMALLEST_EFFECT,
+        smallest_effect=SMALLEST_EFFECT["r2"],
     )
 
 
@@ -190,5 +191,6 @@ EXPERIMENT = Experiment(
     cells=_cells,
     run_cell=_run_cell,
     baseline="rope_trunc",
+    verdicts={"J-K2": claim_k2},
     tables=tuple(_table(target, kind) for target in TARGETS for kind in ("affine", "linear")),
 )

@@ -18,7 +18,6 @@ from ...training import TrainConfig, stream, train
 from ...training.loop import Loss, Sampler, token_loss
 from ..engine.spec import Cell, CellContext, Preset
 
-SMALLEST_EFFECT = 0.03  # of interest, in an accuracy or an R²
 TOKENS_PER_BATCH = 16_384
 
 Exam = tuple[Tensor, Tensor]
@@ -75,6 +74,12 @@ def decoder(
     shape = {name: settings[name] for name in ("width", "heads", "layers", "length")}
     config = DecoderConfig(vocab=vocab, kernel=kernel.spec, **{**shape, "mlp_ratio": 2, **changes})
     return Decoder(config, seed=seed)
+
+
+def parameters(settings: Mapping[str, Any], vocab: int) -> int:
+    """How many numbers the backbone of :func:`decoder` learns, tied and without biases."""
+    width = settings["width"]
+    return width * (vocab + 1) + settings["layers"] * (8 * width**2 + 2 * width)
 
 
 class LastToken(nn.Module):

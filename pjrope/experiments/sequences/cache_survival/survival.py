@@ -182,5 +182,5 @@ EXPERIMENT = Experiment(
     run_cell=_run_cell,
     baseline="rope_trunc",
     tables=survival_tables(),
-    sentences=claim_k9,
+    verdicts={"J-K9": claim_k9},
 )

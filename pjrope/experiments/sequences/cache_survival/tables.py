@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...analysis.claims import SMALLEST_EFFECT
 from ...engine.spec import Table
-from ..training import SMALLEST_EFFECT
 from .serving import PLAIN, ROTATED
 
 __all__ = ["BUCKETS", "SHEARED", "survival_tables"]
@@ -28,7 +28,7 @@ def survival_tables() -> tuple[Table, ...]:
             columns=both,
             where=everything,
             better="higher",
-            smallest_effect=SMALLEST_EFFECT,
+            smallest_effect=SMALLEST_EFFECT["accuracy"],
         )
         for times in (8, 4, 2, 1)
     ]

@@ -10,7 +10,7 @@ from typing import Any
 from ....diagnostics import kernels_by_layer
 from ...engine.spec import Cell, CellContext, Preset
 from ..training import examine, exams, fit
-from .compare import FAST, PLAIN
+from .judging import FAST, PLAIN
 from .language import Language, majority_accuracy
 from .methods import OMEGA_RATES, make_model
 from .readouts import learned

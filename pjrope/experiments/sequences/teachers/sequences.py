@@ -29,11 +29,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...engine.spec import Experiment, Preset
-from . import controls, tables
+from . import tables
 from .cells import cells, run_cell
-from .claims import claim_s1, claim_s3, claim_s4, claim_s5
-from .compare import FAST, JETS, ONE_RATE, sentences_of
-from .support import claim_s2
+from .claims import claim_s1, claim_s2, claim_s3, claim_s4a, claim_s4b, claim_s5, claim_x1
+from .judging import FAST, INIT_TEACHERS, JETS, ONE_RATE, SHARP
 
 
 def _group(teachers: Sequence[Any], methods: Sequence[str], **factors: Sequence[Any]) -> dict:
@@ -77,7 +76,6 @@ def _presets(
     }
 
 
-SHARP = controls.SHARP
 SWEEP = [4.0, 8.0, SHARP, 24.0]
 LEARNERS = ("none", "affine", "fj", "fj_affine", "lc_affine", "full")
 WEAK = "recency_weak_jet"
@@ -93,7 +91,7 @@ SUPPORT_GROUPS = (
     _group([(WEAK, s) for s in SWEEP], ["affine", "full"], slope=[0.4, 2.0, 6.4]),
 )
 INITS_GROUPS = (
-    _group(controls.INIT_TEACHERS, ["full"], gates=["uniform", "right", "wrong"], gate_lr=[FAST]),
+    _group(INIT_TEACHERS, ["full"], gates=["uniform", "right", "wrong"], gate_lr=[FAST]),
     _group(JETS, ["full"], gates=["uniform", "right"], gate_lr=[ONE_RATE]),
     _group(JETS, ["fj"], omega=["frozen", "given", "slow", "trained"]),
     _group(["lc_core"], ["lc_affine"], omega=["frozen", "given", "slow", "trained"]),
@@ -141,15 +139,14 @@ EXPERIMENT = Experiment(
         *tables.orders(),
         tables.standard_error(),
     ),
-    sentences=sentences_of(
-        {
-            "P-S1": claim_s1,
-            "P-S2": claim_s2,
-            "P-S3": claim_s3,
-            "P-S4": claim_s4,
-            "P-S5": claim_s5,
-        }
-    ),
+    verdicts={
+        "P-S1": claim_s1,
+        "P-S2": claim_s2,
+        "P-S3": claim_s3,
+        "P-S4a": claim_s4a,
+        "P-S4b": claim_s4b,
+        "P-S5": claim_s5,
+    },
 )
 
 SUPPORT = Experiment(
@@ -173,7 +170,7 @@ SUPPORT = Experiment(
         *tables.by_slope(["affine", "full"]),
         tables.support(),
     ),
-    sentences=sentences_of({"P-S2": claim_s2}),
+    verdicts={"P-S2": claim_s2},
 )
 
 INITS = Experiment(
@@ -182,7 +179,7 @@ INITS = Experiment(
         "What is decided by where gates and orders start and how fast they learn, and by whether "
         "frequencies are held, given or trained?"
     ),
-    claims=("P-S3", "P-S4a", "P-S4b"),
+    claims=("P-S4a", "P-S4b"),
     presets=_presets(
         [_group(["first_jet"], ["full"], gates=["right", "wrong"])],
         INITS_GROUPS,
@@ -192,27 +189,21 @@ INITS = Experiment(
     cells=cells,
     run_cell=run_cell,
     tables=(
-        *tables.by_factor("gates", "where its gates start", ["full"]),
-        *tables.leads([teacher for teacher, _ in controls.INIT_TEACHERS]),
+        *tables.by_factor("gates", "where its gates start", ["full"], "right"),
+        *tables.leads([teacher for teacher, _ in INIT_TEACHERS]),
         *tables.leads(JETS, ", gates at the rate of everything else", gate_lr=ONE_RATE),
         *(
             tables.by_factor(
-                "gate_lr", f"the rate of its gates, from {gates} ones", ["full"], gates=gates
+                "gate_lr", f"the rate of its gates, from {gates} ones", ["full"], FAST, gates=gates
             )[0]
             for gates in ("uniform", "right")
         ),
-        *tables.by_factor("omega", "what its frequencies do", ["fj", "lc_affine"]),
-        *tables.by_factor("position_lr", "the rate of its position parameters", ["full"]),
-        *tables.by_factor("qk", "whether q and k are free", ["full"]),
-        *tables.by_factor("threshold", "the threshold of the answers", ["full"]),
+        *tables.by_factor("omega", "what its frequencies do", ["fj", "lc_affine"], "frozen"),
+        *tables.by_factor("position_lr", "the rate of its position parameters", ["full"], 1.0),
+        *tables.by_factor("qk", "whether q and k are free", ["full"], "frozen"),
+        *tables.by_factor("threshold", "the threshold of the answers", ["full"], "zero"),
     ),
-    sentences=sentences_of(
-        {"P-S4": claim_s4},
-        controls.rates_said,
-        controls.gates_said,
-        controls.frequencies_said,
-        controls.options_said,
-    ),
+    verdicts={"P-S4a": claim_s4a, "P-S4b": claim_s4b},
 )
 
 GRAPE = Experiment(
@@ -235,5 +226,5 @@ GRAPE = Experiment(
         *tables.accuracy(qk="free"),
         *tables.by_factor("qk", "whether q and k are free", ["order0", "fj"]),
     ),
-    sentences=sentences_of({}, controls.grape_said),
+    verdicts={"P-X1": claim_x1},
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...analysis.claims import SMALLEST_EFFECT
 from ...engine.spec import Table
-from ..training import SMALLEST_EFFECT
-from .compare import HELD, JETS
+from .judging import HELD, JETS
 from .language import TEACHERS
 from .methods import SECTORS
 
@@ -24,13 +24,25 @@ _LENGTHS = {1: "the training length L", 2: "2 L", 4: "4 L"}
 
 
 def _table(
-    title: str, value: str, rows: str = "method", columns: Any = "task", **where: Any
+    title: str,
+    value: str,
+    rows: str = "method",
+    columns: Any = "task",
+    baseline: Any = None,
+    **where: Any,
 ) -> Table:
     shown = {rows, columns} if isinstance(columns, str) else {rows, *columns}
     held = {name: default for name, default in HELD.items() if name not in shown}
-    effect = SMALLEST_EFFECT if (value, rows) == ("accuracy", "method") else None
+    compared = baseline is not None or (value, rows) == ("accuracy", "method")
     return Table(
-        title, value, rows, columns, {**held, **where}, better="higher", smallest_effect=effect
+        title,
+        value,
+        rows,
+        columns,
+        {**held, **where},
+        better="higher",
+        smallest_effect=SMALLEST_EFFECT["accuracy"] if compared else None,
+        baseline=baseline,
     )
 
 
@@ -90,14 +102,17 @@ def leads(teachers: Sequence[str], suffix: str = "", **where: Any) -> tuple[Tabl
     )
 
 
-def by_factor(factor: str, what: str, methods: Sequence[str], **where: Any) -> tuple[Table, ...]:
-    """Accuracy of each method by the values of one factor."""
+def by_factor(
+    factor: str, what: str, methods: Sequence[str], baseline: Any = None, **where: Any
+) -> tuple[Table, ...]:
+    """Accuracy of each method by the values of one factor, and differences to one of them."""
     return tuple(
         _table(
             f"Accuracy of `{m}` by {what}",
             "accuracy",
             rows=factor,
             columns=("task", "times"),
+            baseline=baseline,
             method=m,
             **where,
         )
