@@ -46,7 +46,7 @@ def report(experiment: Experiment, result: Result) -> str:
         except ExperimentError as error:
             gaps = f"({error})"
         parts.append(f"{head}\n\n{gaps}")
-    if experiment.sentences and (said := experiment.sentences(result)):
+    if said := experiment.sentences(result):
         parts.append("\n".join(["## What the numbers say", "", *(f"- {s}" for s in said)]))
     if told := verdicts(experiment, result):
         parts.append("\n".join(["## Claims", "", *(f"- {s}" for s in told)]))
@@ -56,10 +56,16 @@ def report(experiment: Experiment, result: Result) -> str:
     return "\n\n".join(parts)
 
 
-def verdicts(experiment: Experiment, result: Result) -> list[str]:
-    """Return a sentence for each claim that the experiment has a rule for."""
+def verdicts(experiment: Experiment, result: Result, evidence: bool = True) -> list[str]:
+    """Return a sentence for each claim that the experiment has a rule for.
+
+    Args:
+        experiment: has the rules.
+        result: rows and card.
+        evidence: whether to name the numbers that a verdict rests on, and the scale.
+    """
     judged: list[Verdict] = [rule(result) for rule in experiment.verdicts.values()]
-    return [sentence(verdict, CLAIMS.get(verdict.claim)) for verdict in judged]
+    return [sentence(verdict, CLAIMS.get(verdict.claim), evidence) for verdict in judged]
 
 
 def table_of(experiment: Experiment, wanted: Table, result: Result, baseline: Any = None) -> str:

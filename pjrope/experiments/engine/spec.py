@@ -136,7 +136,7 @@ class Experiment:
     baseline: str = ""
     tables: tuple[Table, ...] = ()
     data: Callable[[Preset], Sequence[Mapping[str, Any]]] | None = None
-    sentences: Callable[[Result], Sequence[str]] | None = None
+    sentences: Callable[[Result], Sequence[str]] = lambda result: ()
     verdicts: Mapping[str, Callable[[Result], Any]] = field(default_factory=dict)
     deterministic: bool = False
     revision: int = 1

@@ -87,7 +87,18 @@ def _different_models(claim: str, verdicts: Named) -> Verdict:
     return Verdict(claim, joined.outcome, lead + joined.because, joined.evidence)
 
 
+def _protocols_rate(claim: str, verdicts: Named) -> Verdict:
+    """P-S4: the grid that has gates and orders learn at the protocol's rate decides."""
+    joined = _agree(claim, verdicts)
+    main = verdicts.get("teacher_sequences/inits")
+    if main is None or main.outcome not in DECIDED:
+        return joined
+    return Verdict(claim, main.outcome, joined.because, main.evidence)
+
+
 AGGREGATES: Mapping[str, Callable[[str, Named], Verdict]] = {
     "P-F4": _all_benchmarks,
     "P-L5": _different_models,
+    "P-S4a": _protocols_rate,
+    "P-S4b": _protocols_rate,
 }

@@ -162,20 +162,23 @@ class Verdict:
             raise ExperimentError(f"{self.claim}, {self.outcome}: name the findings it rests on")
 
 
-def sentence(verdict: Verdict, claim: PaperClaim | None = None) -> str:
+def sentence(verdict: Verdict, claim: PaperClaim | None = None, rests: bool = True) -> str:
     """Say a verdict in words; the only place where one becomes text.
 
     Args:
         verdict: from a rule, or from several by aggregation.
         claim: with it, the gap between the paper's scale and ours is named too.
+        rests: whether to name the numbers that it rests on, and the scale.
 
     Returns:
         "P-L3, undecided: because. Rests on: … . Scale: …; 5 seeds."
     """
     told = f"{verdict.claim}, {verdict.outcome}: {verdict.because}."
+    if not rests:
+        return told
     evidence = verdict.evidence
-    if rests := evidence.text():
-        told += f" Rests on: {rests}."
+    if numbers := evidence.text():
+        told += f" Rests on: {numbers}."
     facts = []
     if claim and (gap := evidence.scale.beside(claim.scale)):
         facts.append(gap)
