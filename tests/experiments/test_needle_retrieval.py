@@ -9,16 +9,14 @@ import torch
 
 from pjrope.experiments import get, run
 from pjrope.experiments.engine.store import Result
-from pjrope.experiments.sequences.needle_retrieval import (
+from pjrope.experiments.sequences.language import (
     BOS,
     QUERY,
     SPECIAL,
-    by_rank,
-    majority,
     needle_sampler,
     pair_places,
-    retrieval_rule,
 )
+from pjrope.experiments.sequences.needle_retrieval import by_rank, majority, retrieval_rule
 from pjrope.training import stream
 
 PAIRS, KEYS, VALUES, LENGTH = 4, 8, 8, 40

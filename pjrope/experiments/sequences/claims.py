@@ -139,9 +139,9 @@ def claim_k5(result: Result) -> Verdict:
     controls: list[Finding] = []
     for target, power in JETS.items():
         lower = ["order1", *(f"order{m}" for m in range(2, power + 1))]
-        here = {"target": target, "times": longest, "suffix": f", r = {power}"}
-        ours = f"order{power + 1}"
-        found = leads(kept, "accuracy", ours, [DAMPED, *lower], **here)
+        rivals, suffix = [DAMPED, *lower], f", r = {power}"
+        ours, where = f"order{power + 1}", {"target": target, "times": longest}
+        found = leads(kept.where(**where), "accuracy", ours, rivals, suffix)
         if len(found) < 1 + len(lower):
             return not_tested(
                 "J-K5", "it takes three trained seeds of every order on both targets", result

@@ -6,24 +6,23 @@ who see which values occur, and in which order, but not next to which key. The a
 the distance, so a position method can only be in the way, or help to tell neighbours. One label a
 sequence teaches slowly: at the book's scale the sentence below the table says whether anything was
 learned beyond which values occur.
-
-The pairs of a sequence all start at places of one parity, so that they cannot overlap.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from statistics import fmean
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...training import stream
-from ...training.loop import Sampler
 from ..analysis.claims import SMALLEST_EFFECT
 from ..analysis.statistics import Summary, summary, verdict
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
-from ..engine.store import Result, select
+from ..engine.store import Result
+from .language import SPECIAL, needle_sampler
 from .methods import kernel_of
 from .training import (
     LastToken,
@@ -34,69 +33,6 @@ from .training import (
     presets,
     settings_of,
 )
-
-PAD, BOS, QUERY, NOISE = range(4)  # all four occur as noise too
-SPECIAL = 4
-
-
-def pair_places(
-    generator: torch.Generator, batch: int, length: int, pairs: int, distance: int | None
-) -> Tensor:
-    """Places of the keys; each value stands one further. The first is the one asked for.
-
-    Args:
-        generator: of the places.
-        batch: sequences.
-        length: N, tokens.
-        pairs: P.
-        distance: from the last token back to the key asked for; None draws it from 4 … N - 2.
-
-    Returns:
-        ``(batch, P)`` int64 in 1 … N - 5, no two pairs overlapping.
-
-    Raises:
-        ValueError: a distance that does not fit, or too many pairs for the length.
-    """
-    if distance is None:
-        asked = torch.randint(1, length - 4, (batch, 1), generator=generator)
-    elif 4 <= distance <= length - 2:
-        asked = torch.full((batch, 1), length - 1 - distance)
-    else:
-        raise ValueError(f"distance {distance}: in {length} tokens it is from 4 to {length - 2}")
-    if pairs > (length - 6) // 2:
-        raise ValueError(f"{pairs} pairs: {length} tokens hold at most {(length - 6) // 2}")
-    places = torch.arange(1, length - 4)
-    order = torch.rand(batch, len(places), generator=generator)
-    order[(places - asked) % 2 == 1] = -1.0  # pairs of another parity might overlap
-    order.scatter_(1, asked - 1, 2.0)
-    return order.topk(pairs, dim=1).indices + 1
-
-
-def needle_sampler(pairs: int, keys: int, values: int, distance: int | None = None) -> Sampler:
-    """Draws sequences with pairs in noise and a question.
-
-    Args:
-        pairs: P, at most ``keys``.
-        keys, values: how many tokens there are of each; keys of a sequence differ, values need not.
-        distance: as in :func:`pair_places`.
-
-    Returns:
-        ``(generator, batch, N) -> (tokens, labels)``, ``(batch, N)`` and ``(batch, 1)`` int64; the
-        label is the value's token.
-    """
-
-    def sample(generator: torch.Generator, batch: int, n: int) -> tuple[Tensor, Tensor]:
-        tokens = torch.randint(SPECIAL, (batch, n), generator=generator)
-        places = pair_places(generator, batch, n, pairs, distance)
-        shuffled = torch.rand(batch, keys, generator=generator).argsort(1)
-        key = SPECIAL + shuffled[:, :pairs]
-        value = SPECIAL + keys + torch.randint(values, (batch, pairs), generator=generator)
-        tokens[:, 0] = BOS
-        tokens.scatter_(1, places, key).scatter_(1, places + 1, value)
-        tokens[:, -2], tokens[:, -1] = QUERY, key[:, 0]
-        return tokens, value[:, :1]
-
-    return sample
 
 
 def majority(tokens: Tensor, keys: int) -> float:
@@ -169,27 +105,22 @@ def retrieval_rule(result: Result) -> list[str]:
     Returns:
         Sentences; none without rows.
     """
-    rows = result.rows
-    if not rows:
+    if not result.rows:
         return []
-    lines = _blind(rows, result.card["settings"])
-    seeds = sorted({row["seed"] for row in rows})
-    level = {name: sum(found[s] for s in seeds) / len(seeds) for name, found in lines.items()}
+    lines = _blind(result)
+    level = {name: fmean(found.values()) for name, found in lines.items()}
     best = max(level, key=lambda name: level[name])
-    majority_line = level["the most frequent value"]
     said = (
-        f"Guessing any value is right {rows[0]['chance']:.3f} of the time, naming the most frequent "
-        f"value of the sequence {majority_line:.3f}; the best of the readers who never look at the "
-        f"key names {best}: {level[best]:.3f}."
+        f"Guessing any value is right {result.rows[0]['chance']:.3f} of the time, naming the most "
+        f"frequent value of the sequence {level['the most frequent value']:.3f}; the best of the "
+        f"readers who never look at the key names {best}: {level[best]:.3f}."
     )
-    if len(seeds) < 2:
+    if len(lines[best]) < 2:
         return [said]
-    gains = {m: _gain(m, rows, lines[best]) for m in dict.fromkeys(row["method"] for row in rows)}
-    found = [
-        m
-        for m, gain in gains.items()
-        if verdict(gain, SMALLEST_EFFECT["accuracy"], "higher") == "better"
-    ]
+    methods = dict.fromkeys(row["method"] for row in result.rows)
+    gains = {m: _gain(result.where(method=m), lines[best]) for m in methods}
+    smallest = SMALLEST_EFFECT["accuracy"]
+    found = [m for m, gain in gains.items() if verdict(gain, smallest, "higher") == "better"]
     top = max(gains, key=lambda m: gains[m].mean or 0.0)
     closest = f"The closest is {top}, {gains[top].text(sign=True)} against that reader."
     if found:
@@ -201,31 +132,26 @@ def retrieval_rule(result: Result) -> list[str]:
     ]
 
 
-def _blind(
-    rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
-) -> dict[str, dict[int, float]]:
+def _blind(result: Result) -> dict[str, dict[int, float]]:
     """Accuracy by seed, over all its exams, of readers who never look at the key."""
-    exams = sorted({(row["seed"], row["length"], row["distance"]) for row in rows})
-    names = [
-        "the last value",
-        *(f"value {r} from the end" for r in range(2, 1 + settings["pairs"])),
-    ]
+    settings = result.card["settings"]
+    pairs, keys, values = (settings[name] for name in ("pairs", "keys", "values"))
+    ranks = ["the last value", *(f"value {r} from the end" for r in range(2, 1 + pairs))]
     found: dict[str, dict[int, list[float]]] = {}
-    for seed, length, distance in exams:
-        sample = needle_sampler(settings["pairs"], settings["keys"], settings["values"], distance)
-        exam = sample(stream(seed, "exam", length, distance), settings["sequences"], length)
-        right = dict(zip(names, by_rank(*exam, settings["keys"]), strict=True))
-        right["the most frequent value"] = majority(exam[0], settings["keys"])
+    for seed, n, distance in sorted({(r["seed"], r["length"], r["distance"]) for r in result.rows}):
+        sample = needle_sampler(pairs, keys, values, distance)
+        exam = sample(stream(seed, "exam", n, distance), settings["sequences"], n)
+        right = dict(zip(ranks, by_rank(*exam, keys), strict=True))
+        right["the most frequent value"] = majority(exam[0], keys)
         for name, value in right.items():
             found.setdefault(name, {}).setdefault(seed, []).append(value)
-    return {n: {s: sum(v) / len(v) for s, v in by.items()} for n, by in found.items()}
+    return {name: {s: fmean(v) for s, v in by.items()} for name, by in found.items()}
 
 
-def _gain(method: str, rows: Sequence[Mapping[str, Any]], line: Mapping[int, float]) -> Summary:
-    """Accuracy over all exams less a line, seed by seed."""
-    ours = select(rows, {"method": method})
-    mine = {s: [row["accuracy"] for row in select(ours, {"seed": s})] for s in line}
-    return summary(sum(a) / len(a) - line[s] for s, a in mine.items() if a)
+def _gain(result: Result, line: Mapping[int, float]) -> Summary:
+    """Accuracy over all exams of one method less a line, seed by seed."""
+    mine = {s: [row["accuracy"] for row in result.where(seed=s).rows] for s in line}
+    return summary(fmean(a) - line[s] for s, a in mine.items() if a)
 
 
 def _settings(length: int, steps: int, **changes: Any) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def make_model(settings: Mapping[str, Any], method: str, affine: bool, seed: int
     """
     width, kernel = settings["width"], kernel_of(method, settings)
     model = decoder(settings, kernel, 1, seed, tied=False)  # one output
-    model.embedding = nn.Linear(1, width, bias=affine)
+    model.add_module("embedding", nn.Linear(1, width, bias=affine))
     draw = stream(seed, "input map")
     for parameter in model.embedding.parameters():
         nn.init.uniform_(parameter, -1.0, 1.0, generator=draw)

@@ -90,8 +90,8 @@ def _untested(result: Result, coupled: Sequence[str]) -> str:
     if not coupled or any(not result.where(method=m, store="nothing").rows for m in methods):
         return "it takes a coupled method and both controls, unrounded"
     bits = _bits(result)
-    clean = [{"store": "nothing", "method": m} for m in methods]
-    rounded = [
+    clean: list[dict[str, Any]] = [{"store": "nothing", "method": m} for m in methods]
+    rounded: list[dict[str, Any]] = [
         {"store": BOTH, "method": m, "basis": basis, "bits": b}
         for m in methods
         for basis in (PLAIN, ROTATED)

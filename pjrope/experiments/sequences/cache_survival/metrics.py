@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ....diagnostics.views import attention_layers
 from ....kernels import PositionKernel
 from ...codes.quantizers import Quantizer
 from ..training import LastToken
@@ -52,7 +53,7 @@ def capture(model: LastToken, tokens: Tensor, rows: int) -> list[Seen]:
         rows: how many queries, evenly spaced, the last of them at N - 1.
     """
     kept: dict[nn.Module, Tensor] = {}
-    layers = [block.attention for block in model.decoder.blocks]
+    layers = attention_layers(model)
     hooks = [
         projection.register_forward_hook(lambda at, given, out: kept.__setitem__(at, out))
         for layer in layers
@@ -135,7 +136,9 @@ def survival(layers: Sequence[Seen], buckets: Mapping[str, tuple[int, int]]) -> 
         largest error of base + shear over the root mean square of the logits; ``mode_share``,
         S_J over the power of the whole logit beyond the nearest bucket. All 0 without a shear.
     """
-    own, paper, gaps, paper_gaps = [], [], [], []
+    own, paper = [], []
+    gaps: list[float] = []
+    paper_gaps: list[float] = []
     for seen in layers:
         call = (seen.q, seen.k, seen.rows, seen.positions)
         base = logits(without_shear(seen.kernel), *call)

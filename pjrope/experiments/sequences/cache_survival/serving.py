@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
+from ....diagnostics.views import attention_layers
 from ....kernels import PositionKernel
 from ....kernels.jordan_action import JordanAction
 from ...codes.quantizers import Quantizer, haar_rotation
@@ -133,8 +134,7 @@ def served(
         return quantizer(heads).flatten(-2)
 
     with ExitStack() as stack:
-        for block in model.decoder.blocks:
-            layer = block.attention
+        for layer in attention_layers(model):
             kernel = layer.kernel
             stack.callback(setattr, layer, "kernel", kernel)
             inner = kernel if shear else without_shear(kernel)

@@ -36,6 +36,7 @@ def _jordan_parts(kernel: PositionKernel) -> list[tuple[slice, JordanAction]]:
     if isinstance(kernel, DirectSum):
         found, start = [], 0
         for part in kernel.parts:
+            assert isinstance(part, PositionKernel) and isinstance(part.head_dim, int)
             found += [
                 (slice(start + at.start, start + at.stop), jordan)
                 for at, jordan in _jordan_parts(part)
@@ -74,6 +75,7 @@ def shear_logits(
     """
     total = q.new_zeros(*q.shape[:3], k.shape[2])
     for at, part in _jordan_parts(kernel):
+        assert part.eta is not None  # of a sheared block
         if part.order != 2:
             raise ValueError(f"blocks of order {part.order}: the two-term split needs order 2")
         turned_q, turned_k = without_shear(part).rotate(q[..., at], k[..., at], q_pos, k_pos)

@@ -30,7 +30,7 @@ from ..training import LastToken, examine, method_cells, presets, settings_of
 from .claims import claim_k9
 from .metrics import Seen, capture, growth, rounding, survival
 from .serving import PLAIN, Variant, served, variants
-from .tables import BUCKETS, SHEARED, survival_tables
+from .tables import BUCKETS, SHEARED, TABLES
 
 __all__ = ["EXPERIMENT"]
 
@@ -181,6 +181,6 @@ EXPERIMENT = Experiment(
     cells=method_cells,
     run_cell=_run_cell,
     baseline="rope_trunc",
-    tables=survival_tables(),
+    tables=TABLES,
     verdicts={"J-K9": claim_k9},
 )

@@ -8,10 +8,9 @@ a claim praises are disqualified by a training loss above a coin's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ...analysis.claims import (
-    SMALLEST_EFFECT,
     Evidence,
     Finding,
     Outcome,
@@ -20,7 +19,6 @@ from ...analysis.claims import (
     holm,
     measured,
 )
-from ...analysis.statistics import summary
 from ...analysis.words import listed
 from ...engine.store import Result
 from .judging import (
@@ -31,8 +29,11 @@ from .judging import (
     Rows,
     ahead,
     graded,
+    growth,
     judged,
+    lead,
     learners,
+    named,
     pick,
 )
 
@@ -88,32 +89,6 @@ def claim_s2(result: Result) -> Verdict:
     return graded("P-S2", core, rest, floor, evidence=evidence)
 
 
-def growth(
-    name: str, result: Result, method: str, rival: str, ends: Sequence[float], slope: float
-) -> Finding:
-    """How much more a method is ahead of a rival at the last sharpness than at the first.
-
-    Args:
-        name: of the finding.
-        result: rows of the support sweep at the training length.
-        method, rival: the rival is found at the default slope, since it has none.
-        ends: two values of lambda.
-        slope: initial one of the method.
-    """
-    advantages = []
-    for sharpness in ends:
-        theirs = {r["seed"]: r["accuracy"] for r in pick(result, method=rival, sharpness=sharpness)}
-        ours = pick(result, method=method, sharpness=sharpness, slope=slope)
-        advantages.append(
-            [
-                {"seed": row["seed"], "ahead": row["accuracy"] - theirs[row["seed"]]}
-                for row in ours
-                if row["seed"] in theirs
-            ]
-        )
-    return ahead(name, advantages[1], advantages[0], "ahead")
-
-
 @judged("P-S3")
 def claim_s3(result: Result) -> Verdict:
     """Signed jets: Fourier jets beat recency and no position, with frequencies held and trained."""
@@ -134,16 +109,6 @@ def claim_s3(result: Result) -> Verdict:
     others = [f for group in rest for f in group]
     evidence = Evidence(scale=Scale.of(result), excluded=(out,))
     return graded("P-S3", core, others, evidence=evidence)
-
-
-def lead(name: str, rows: Rows, value: str) -> Finding:
-    """The mean lead of the right sector or order, to be compared with 0."""
-    return Finding(name, summary(row[value] for row in rows), SMALLEST_EFFECT["accuracy"])
-
-
-def named(found: Iterable[Finding]) -> int:
-    """How many leads name the right one."""
-    return sum(f.word == "better" for f in found)
 
 
 def union_finds(claim: str, result: Result) -> Verdict:
@@ -252,14 +217,11 @@ def claim_x1(result: Result) -> Verdict:
     core = [ahead("fj - order0", at("fj"), at("order0"))]
     rest = [ahead(f"fj - {m}", at("fj"), at(m)) for m in ("rope", "rope_given")]
     beside = [
-        ahead(
-            f"{m} - rope_given, {teacher} at {times} L",
-            *(at(x, teacher, times) for x in (m, "rope_given")),
-        )
-        for teacher in ("phase", "first_jet")
-        for times in (1, 4)
+        ahead(f"{m} - rope_given, {t} at {n} L", at(m, t, n), at("rope_given", t, n))
+        for t in ("phase", "first_jet")
+        for n in (1, 4)
         for m in ("order0", "fj")
-        if (m, teacher, times) != ("fj", "first_jet", 1)
+        if (m, t, n) != ("fj", "first_jet", 1)
     ]
     slopes = [
         measured(f"{m} on a line that prefers far keys", [r["accuracy"] for r in at(m, "affine")])

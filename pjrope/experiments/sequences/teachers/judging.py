@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ...analysis.claims import (
     COIN,
+    SMALLEST_EFFECT,
     Evidence,
     Excluded,
     Finding,
@@ -18,6 +19,7 @@ from ...analysis.claims import (
     not_tested,
     undecided,
 )
+from ...analysis.statistics import summary
 from ...analysis.words import listed
 from ...engine.store import Result, select
 
@@ -84,6 +86,42 @@ def ahead(name: str, ours: Rows, theirs: Rows, value: str = "accuracy") -> Findi
     if len({row["seed"] for row in ours} & {row["seed"] for row in theirs}) < 2:
         raise InsufficientData(name)
     return gap(sides, value, method="ours", baseline="theirs", by="side", name=name)
+
+
+def growth(
+    name: str, result: Result, method: str, rival: str, ends: Sequence[float], slope: float
+) -> Finding:
+    """How much more a method is ahead of a rival at the last sharpness than at the first.
+
+    Args:
+        name: of the finding.
+        result: rows of the support sweep at the training length.
+        method, rival: the rival is found at the default slope, since it has none.
+        ends: two values of lambda.
+        slope: initial one of the method.
+    """
+    advantages = []
+    for sharpness in ends:
+        theirs = {r["seed"]: r["accuracy"] for r in pick(result, method=rival, sharpness=sharpness)}
+        ours = pick(result, method=method, sharpness=sharpness, slope=slope)
+        advantages.append(
+            [
+                {"seed": row["seed"], "ahead": row["accuracy"] - theirs[row["seed"]]}
+                for row in ours
+                if row["seed"] in theirs
+            ]
+        )
+    return ahead(name, advantages[1], advantages[0], "ahead")
+
+
+def lead(name: str, rows: Rows, value: str) -> Finding:
+    """The mean lead of the right sector or order, to be compared with 0."""
+    return Finding(name, summary(row[value] for row in rows), SMALLEST_EFFECT["accuracy"])
+
+
+def named(found: Iterable[Finding]) -> int:
+    """How many leads name the right one."""
+    return sum(f.word == "better" for f in found)
 
 
 def learners(result: Result, *methods: str) -> tuple[Result, Excluded]:
