@@ -224,6 +224,6 @@ def test_a_smoke_run_is_short_shows_both_columns_and_repeats(tmp_path):
     assert first.rows == again.rows
     shown = report(get("cache_survival"), first)
     assert "## SNR_J, lags" in shown and "## SNR_J as the reference has it" in shown
-    assert "From one seed nothing follows" in shown
+    assert "J-K9, not tested: from one seed nothing follows" in shown
     control = {row["control_error"] for row in first.where(store="nothing").rows}
     assert max(control) < 1e-5 and 0.0 in control
