@@ -101,9 +101,11 @@ class Block(nn.Module):
 
         Other keywords go to the attention layer.
         """
+        stream = (
+            x[:, -1:] if last_only else x
+        )  # before the norm: the order in which gradients add up
         seen = self._mixed(self.attention_norm(x), attention)
-        x = x[:, -1:] if last_only else x
-        x = x + self.attention(seen, last_only=last_only, **attention)
+        x = stream + self.attention(seen, last_only=last_only, **attention)
         return x + self.down(gelu(self.up(self.mlp_norm(x))))
 
     def _mixed(self, x: Tensor, attention: dict[str, Any]) -> Tensor:

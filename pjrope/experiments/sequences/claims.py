@@ -24,7 +24,7 @@ from ..analysis.claims import (
     superiority,
 )
 from ..analysis.words import listed
-from ..engine.store import Result
+from ..engine.result import Result
 from .training import parameters
 
 COUPLED = "stabilized"

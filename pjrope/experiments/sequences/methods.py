@@ -142,8 +142,10 @@ def learned(kernels: Sequence[nn.Module], length: int) -> dict[str, float]:
     """
     parts = [p for kernel in kernels for p in kernel.modules() if isinstance(p, JordanAction)]
     # Between tokens 0 and L a bounded shear reaches tau(L) = L/2.
-    times = {"scaled": 1.0, "exact": length, "stabilized": length / 2, "lag": length / 2}
-    shear = [float(p.eta.abs().mean()) * times[p.form] for p in parts if p.eta is not None]
+    end = torch.tensor(length)
+    shear = [
+        float(p.eta.abs().mean()) * float(p.shear.time(end)) for p in parts if p.eta is not None
+    ]
     damping = [float(p.gamma.mean()) * p.per_token * length for p in parts if p.gamma is not None]
     return {
         "shear": sum(shear) / len(shear) if shear else 0.0,

@@ -20,8 +20,8 @@ from torch import Tensor
 from ...training import stream
 from ..analysis.claims import SMALLEST_EFFECT
 from ..analysis.statistics import Summary, summary, verdict
+from ..engine.result import Result
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
-from ..engine.store import Result
 from .language import SPECIAL, needle_sampler
 from .methods import kernel_of
 from .training import (

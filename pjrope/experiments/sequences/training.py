@@ -8,9 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, gelu, linear
+from torch.nn.functional import cross_entropy
 
-from ...attention import attend
 from ...diagnostics.views import attention_layers
 from ...kernels import PositionKernel
 from ...models import Decoder, DecoderConfig
@@ -85,8 +84,6 @@ def parameters(settings: Mapping[str, Any], vocab: int) -> int:
 class LastToken(nn.Module):
     """A decoder's logits behind its last token, ``(B, N) -> (B, 1, answers)``.
 
-    The top block needs keys and values of all tokens, but a query and an MLP of the last alone.
-
     Args:
         decoder: a tied :class:`Decoder`.
         answers: the first so many tokens of the vocabulary are possible answers.
@@ -106,20 +103,8 @@ class LastToken(nn.Module):
         return [layer.kernel for layer in attention_layers(self.decoder)]
 
     def forward(self, tokens: Tensor) -> Tensor:
-        x = self.decoder.embedding(tokens)
-        *lower, top = self.decoder.blocks
-        for block in lower:
-            x = block(x)
-        x, seen = x[:, -1:], top.attention_norm(x)
-        layer = top.attention
-        q, k, v = (
-            f(y).unflatten(-1, (-1, layer.head_dim)).transpose(1, 2)
-            for f, y in ((layer.query, seen[:, -1:]), (layer.key, seen), (layer.value, seen))
-        )
-        y = attend(q, k, v, layer.kernel, causal=layer.causal, backend=layer.backend)
-        x = x + layer.out(y.transpose(1, 2).flatten(2))
-        x = x + top.down(gelu(top.up(top.mlp_norm(x))))
-        return linear(self.decoder.norm(x), self.decoder.embedding.weight[: self.answers])
+        logits: Tensor = self.decoder(tokens, last_only=True)
+        return logits[..., : self.answers]
 
 
 def fit(

@@ -20,7 +20,7 @@ from ...analysis.claims import (
     not_tested,
 )
 from ...analysis.words import listed
-from ...engine.store import Result
+from ...engine.result import Result
 from ..claims import CONTROLS, scale_of, trained
 from .serving import PLAIN, ROTATED
 

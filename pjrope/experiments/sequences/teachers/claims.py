@@ -20,7 +20,7 @@ from ...analysis.claims import (
     measured,
 )
 from ...analysis.words import listed
-from ...engine.store import Result
+from ...engine.result import Result
 from .judging import (
     INIT_TEACHERS,
     JETS,

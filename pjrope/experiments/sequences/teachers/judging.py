@@ -21,7 +21,7 @@ from ...analysis.claims import (
 )
 from ...analysis.statistics import summary
 from ...analysis.words import listed
-from ...engine.store import Result, select
+from ...engine.result import Result, select
 
 Rows = Sequence[Mapping[str, Any]]
 Rule = Callable[[Result], Verdict]
