@@ -16,6 +16,8 @@ from torch import Tensor, nn
 
 from ....diagnostics.views import attention_layers
 from ....kernels import PositionKernel
+from ....kernels.base import K, Q
+from ....kernels.claims import Claims
 from ....kernels.jordan_action import JordanAction
 from ...codes.quantizers import Quantizer, haar_rotation
 from ..training import LastToken
@@ -88,15 +90,14 @@ class RoundedKeys(PositionKernel, register=False):
             raise ValueError(f"{type(inner).__name__} does more than act on channels")
         super().__init__()
         self.inner, self.quantizer = inner, quantizer
-        self.claims = replace(inner.claims, relative=False, norm_preserving=False)
+
+    @property
+    def claims(self) -> Claims:
+        return replace(self.inner.claims, relative=False, norm_preserving=False)
 
     def rotate(
-        self,
-        q: Tensor | None,
-        k: Tensor | None,
-        q_pos: Tensor | None = None,
-        k_pos: Tensor | None = None,
-    ) -> tuple[Tensor | None, Tensor | None]:
+        self, q: Q, k: K, q_pos: Tensor | None = None, k_pos: Tensor | None = None
+    ) -> tuple[Q, K]:
         q, k = self.inner.rotate(q, k, q_pos, k_pos)
         return q, None if k is None else self.quantizer(k)
 
