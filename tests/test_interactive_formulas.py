@@ -29,9 +29,9 @@ from pjrope.interactive import (
     union_roots,
     window_curves,
 )
+from pjrope.interactive.jordan import FORMS
 from pjrope.kernels import Affine, ALiBi, FourierJet, JordanRoPE, LightCone, RoPE
 from pjrope.kernels.algebra import difference, prony, residual
-from pjrope.kernels.jordan import FORMS
 from pjrope.positions import geometric
 
 # order

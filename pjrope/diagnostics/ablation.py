@@ -54,7 +54,11 @@ class Nothing(PositionKernel, register=False):
 
     def __init__(self, was: PositionKernel) -> None:
         super().__init__()
-        self.head_dim = was.head_dim
+        self._head_dim = was.head_dim
+
+    @property
+    def head_dim(self) -> int | None:
+        return self._head_dim
 
 
 class Remainder(PositionKernel, register=False):
@@ -63,7 +67,10 @@ class Remainder(PositionKernel, register=False):
     def __init__(self, whole: PositionKernel, part: Part) -> None:
         super().__init__()
         self.whole, self.part = whole, part
-        self.bias_heads = whole.bias_heads
+
+    @property
+    def bias_heads(self) -> int | None:
+        return self.whole.bias_heads
 
     def lag_bias(self, lags: Tensor) -> Tensor:
         total = lags.new_zeros((), dtype=torch.float32)

@@ -6,9 +6,10 @@ from typing import Any
 
 import torch
 
-from ..kernels.jordan import FORMS
 from ..positions import coordinates
 from .figure import Choice, Curves, InteractiveFigure, Slider
+
+FORMS = ("scaled", "exact", "stabilized", "lag")  # of JordanRoPE
 
 UNIT = 64  # tokens: what "per unit" means in every form but the scaled one, where it is L
 LONGEST = 256  # tokens

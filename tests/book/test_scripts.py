@@ -9,7 +9,7 @@ import pytest
 
 from pjrope import interactive as pj
 from pjrope.interactive import SCHEMES, SHEARS, InteractiveFigure, Slider
-from pjrope.kernels.jordan import FORMS
+from pjrope.interactive.jordan import FORMS
 
 UNION = ("fj", "order", "omega", "c", "slope", "lc", "length")
 
