@@ -86,6 +86,16 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     run.add_argument("--jobs", type=int, default=1, help="cells side by side, one thread each")
     run.add_argument("--out", type=_path, help="results folder; default ./pjrope-results")
     run.add_argument("--record", action="store_true", help="also write into pjrope/record")
+    run.add_argument(
+        "--partial",
+        action="store_true",
+        help="with --record: run nothing, record the cells that are finished",
+    )
+    run.add_argument(
+        "--resume-record",
+        action="store_true",
+        help="take up the cells of the committed record first, and run the others",
+    )
     run.add_argument("--keep-work", action="store_true", help="keep finished cells' checkpoints")
     run.set_defaults(command=commands.run)
 

@@ -103,7 +103,7 @@ def card_line(card: Mapping[str, Any]) -> str:
     facts = [
         f"preset {card['preset']}",
         f"seeds {_ranges(card['seeds'])}",
-        f"{card['cells']} cells",
+        f"{card['cells']} cells" + (f" of {card['of_cells']}" if "of_cells" in card else ""),
         *([f"data {', '.join(corpora)}"] if corpora else []),
         code,
         f"torch {card['torch']}",

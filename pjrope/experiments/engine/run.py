@@ -12,6 +12,7 @@ from ... import record as records
 from . import environment, registry
 from .cells import CellStore, merge_data
 from .compute import RunOptions
+from .partial import record_finished, take_up
 from .result import Result
 from .spec import Cell, Experiment, ExperimentError, Preset, check_seeds
 from .store import DEFAULT_OUT, CannotWrite, result_path, write
@@ -48,6 +49,8 @@ def run(
     out: Path | str | None = None,
     store: bool = True,
     record: bool = False,
+    partial: bool = False,
+    resume_record: bool = False,
     progress: bool = True,
     keep_work: bool = False,
 ) -> Result:
@@ -66,6 +69,9 @@ def run(
         out: results folder; default ./pjrope-results.
         store: False leaves nothing on disk (chapters run live cells so).
         record: also write the whole grid of these seeds into the package's record.
+        partial: with record, run nothing and record the cells that are finished, however few; another
+            run may still be adding to them.
+        resume_record: take up the cells of the committed record as finished ones first.
         progress: draw a bar over cells once 5 seconds have passed.
         keep_work: keep checkpoints and logs of finished cells.
 
@@ -99,7 +105,11 @@ def run(
         raise ExperimentError(f"not recorded: {', '.join(absent)}; a record needs the real corpus")
     with _folder(out, store) as folder:
         finished = CellStore(folder, experiment, chosen, data)
+        if record and partial:
+            return record_finished(finished, experiment.grid(chosen, asked))
         with _alone(finished.folder):
+            if resume_record:
+                take_up(finished, cells)
             failures = _finish(finished, cells, options, jobs, progress)
             result = finished.assemble(cells)
             everything = experiment.grid(chosen, sorted(finished.seeds() | set(asked)))
