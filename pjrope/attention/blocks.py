@@ -37,6 +37,8 @@ def rows_of(call: Call, largest: int | None = None) -> int:
         keys = call.keys if window is None else min(call.keys, window + LARGEST_BLOCK)
         rows = BLOCK_NUMBERS // max(1, call.q.shape[0] * call.q.shape[1] * keys)
         largest = max(16, min(LARGEST_BLOCK, rows))
+        if window is not None:  # a row computes the keys of all rows of its block
+            largest = min(largest, max(64, window // 4))
     if not (call.local or call.scored):
         return largest
     return _rows_within_reach(call.kernel, call.q.dtype, largest)

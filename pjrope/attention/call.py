@@ -21,7 +21,14 @@ from ..kernels.base import PositionKernel
 from ..kernels.growth import FURTHEST
 from ..positions.lags import Causal, check_causal
 from .alignment import find_offset
-from .checks import check_keep, check_kernel, check_positions, check_segments, check_tensors
+from .checks import (
+    check_keep,
+    check_kernel,
+    check_positions,
+    check_segments,
+    check_tensors,
+    check_window,
+)
 from .masks import Masks
 from .overflow import check_distance
 
@@ -150,6 +157,7 @@ def make_call(
     keep: Tensor | None = None,
     segments: tuple[Tensor, Tensor] | None = None,
     scale: float | None = None,
+    window: int | None = None,
     keys_rotated: bool = False,
 ) -> Call:
     """Check the arguments of an attention call and fill in defaults.
@@ -171,7 +179,12 @@ def make_call(
         overflows = far and q.dtype == torch.float16 and _overflows_fp16(kernel)
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     masks = Masks(
-        q.shape[2], k.shape[2], causal, check_keep(keep, shape), check_segments(segments, q, k)
+        q.shape[2],
+        k.shape[2],
+        causal,
+        check_keep(keep, shape),
+        check_segments(segments, q, k),
+        check_window(window, q.shape[2], k.shape[2]),
     )
     check_distance(kernel, q_pos, k_pos, masks, wide(q), default)
     return Call(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
 
@@ -105,6 +107,15 @@ def check_keep(keep: Tensor | None, shape: tuple[int, int, int, int]) -> Tensor 
             "a (B, K) padding mask needs keep[:, None, None, :]"
         )
     return keep[None] if keep.ndim == 3 else keep  # (H, Q, K) must not be read as (B, Q, K)
+
+
+def check_window(window: int | None, queries: int, keys: int) -> int | None:
+    """``window`` if it is a number of tokens that hides something, or None."""
+    if window is None:
+        return None
+    if isinstance(window, bool) or not isinstance(window, Integral) or window < 1:
+        raise ValueError(f"window is {window!r}, a number of tokens >= 1 is needed: 1 sees itself")
+    return int(window) if window < max(queries, keys) else None
 
 
 def check_segments(

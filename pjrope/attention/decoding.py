@@ -14,7 +14,7 @@ from .backends import BACKENDS, eager
 from .blocks import plan
 from .cache import KVCache
 from .call import Call, make_call
-from .checks import check_kernel, check_tensors
+from .checks import check_kernel, check_tensors, check_window
 from .planning import choose
 from .scores import Scores
 
@@ -28,6 +28,7 @@ def attend_cached(
     q_pos: Tensor,
     keep: Tensor | None = None,
     scale: float | None = None,
+    window: int | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """Causal attention of new queries, the last tokens of a cache, to all its tokens.
@@ -38,6 +39,7 @@ def attend_cached(
         q_pos: ``(Q,)`` or ``(B, Q)`` integers, tokens.
         keep: boolean, broadcastable to ``(B, H, Q, K)`` over all cached keys.
         scale: default ``1/sqrt(D)``.
+        window: as in :func:`attend`, over the tokens of the cache.
         backend: as in :func:`attend`; keys rotated page by page are always read eagerly.
 
     Returns:
@@ -46,8 +48,10 @@ def attend_cached(
     kernel = _NOPE if cache.kernel is None else cache.kernel
     scale = q.shape[3] ** -0.5 if scale is None else scale
     with torch.autocast(q.device.type, enabled=False):
-        if backend == "auto" and keep is None and is_simple(q, q_pos, cache, kernel):
-            return decode_one(q, q_pos, cache, kernel, scale)
+        window = check_window(window, q.shape[2], cache.length)
+        simple = keep is None and (window is None or cache.mode != "paged")
+        if backend == "auto" and simple and is_simple(q, q_pos, cache, kernel):
+            return decode_one(q, q_pos, cache, kernel, scale, window)
         if cache.mode == "rotated":
             q = kernel.rotate(q, None, q_pos, None)[0].to(q.dtype)
         call = make_call(
@@ -59,6 +63,7 @@ def attend_cached(
             k_pos=cache.positions,
             keep=keep,
             scale=scale,
+            window=window,
             keys_rotated=cache.mode != "raw",
         )
         if cache.mode == "paged":
@@ -78,7 +83,7 @@ def _by_page(call: Call, cache: KVCache) -> Tensor:
     for block in plan(call):
         own = slice(block.start, block.stop)
         logits = cache.logits(call.q[:, :, own], call.q_pos[..., own], block.high)
-        logits = logits.to(wide(call.q)) * call.scale
+        logits = logits[..., block.low :].to(wide(call.q)) * call.scale
         rows.append(eager.weighted(scores, block, logits).to(call.q.dtype))
     return torch.cat(rows, dim=2)
 
@@ -101,7 +106,12 @@ def is_simple(q: Tensor, q_pos: Tensor, cache: KVCache, kernel: PositionKernel) 
 
 
 def decode_one(
-    q: Tensor, q_pos: Tensor, cache: KVCache, kernel: PositionKernel, scale: float
+    q: Tensor,
+    q_pos: Tensor,
+    cache: KVCache,
+    kernel: PositionKernel,
+    scale: float,
+    window: int | None = None,
 ) -> Tensor:
     """Attention of the last token to all tokens of a cache: two products and a softmax.
 
@@ -114,11 +124,15 @@ def decode_one(
         cache: holds the key of this query too.
         kernel: of the cache.
         scale: multiplies q . k.
+        window: how many of the last tokens are seen; a paged cache shows all.
 
     Returns:
         ``(B, H, 1, Dv)``.
     """
-    keys, values, groups = cache.keys, cache.values, q.shape[1] // cache.keys.shape[1]
+    count = cache.length if window is None else window
+    near = slice(cache.length - count, None)
+    keys, values = cache.keys[:, :, near], cache.values[:, :, near]
+    groups = q.shape[1] // keys.shape[1]
     check_kernel(kernel, q.shape[1], keys.shape[1], q.shape[3])
     if cache.mode == "paged":
         logits = cache.logits(q, q_pos, cache.length)
@@ -131,6 +145,6 @@ def decode_one(
     logits = logits * scale
     bias = cache.reversed_bias(wide(q))
     if bias is not None:
-        logits += bias[:, bias.shape[1] - cache.length :][:, None]
+        logits += bias[:, bias.shape[1] - count :][:, None]
     weights = logits.softmax(-1)[:, :, 0].unflatten(1, (-1, groups))
     return (weights.to(values.dtype) @ values).flatten(1, 2)[:, :, None]

@@ -27,6 +27,7 @@ def attend_plan(
     keep: Tensor | None = None,
     segments: tuple[Tensor, Tensor] | None = None,
     scale: float | None = None,
+    window: int | None = None,
     backend: str = "auto",
 ) -> Plan:
     """What :func:`attend` would do with these arguments; nothing is computed.
@@ -50,6 +51,7 @@ def attend_plan(
         keep=keep,
         segments=segments,
         scale=scale,
+        window=window,
     )
     return make_plan(call, backend)
 
@@ -66,6 +68,7 @@ def attend(
     keep: Tensor | None = None,
     segments: tuple[Tensor, Tensor] | None = None,
     scale: float | None = None,
+    window: int | None = None,
     backend: str = "auto",
 ) -> Tensor:
     """Softmax attention with a position kernel, ``softmax(scale R(q).R(k) + b(i-j)) v``.
@@ -82,6 +85,8 @@ def attend(
         keep: boolean, broadcastable to ``(B, H, Q, K)``, True = may attend.
         segments: document ids ``(q_segments, k_segments)``, ``(B, Q)`` and ``(B, K)``.
         scale: default ``1/sqrt(D)``; the bias is added after it.
+        window: a query sees the keys less than so many tokens away, itself included; default all.
+            By index, as causality; the cost is N times the window.
         backend: "auto"; "eager", the truth; "sdpa", torch's attention with masks; "toeplitz", the
             bias as a view of one table; "fold", the bias as extra channels.
 
@@ -105,6 +110,7 @@ def attend(
         keep=keep,
         segments=segments,
         scale=scale,
+        window=window,
     )
     with torch.autocast(q.device.type, enabled=False):
         name, _ = choose(call, backend)

@@ -9,7 +9,7 @@ from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from ..positions.lags import Causal, check_causal
 from .cache import KVCache
-from .checks import check_kernel
+from .checks import check_kernel, check_window
 from .decoding import attend_cached
 from .functional import attend
 
@@ -24,6 +24,7 @@ class AttentionLayer(nn.Module):
         kernel: position kernel, default :class:`NoPE`. It is owned, not shared.
         bias: whether the four projections have one.
         causal: True or "strict" (a token does not see itself).
+        window: how many of the last tokens a token sees, itself included; default all.
         backend: handed to :func:`attend`.
 
     Raises:
@@ -39,6 +40,7 @@ class AttentionLayer(nn.Module):
         kernel: PositionKernel | None = None,
         bias: bool = True,
         causal: Causal = True,
+        window: int | None = None,
         backend: str = "auto",
     ) -> None:
         super().__init__()
@@ -49,7 +51,8 @@ class AttentionLayer(nn.Module):
             raise ValueError(f"{heads} query heads are no multiple of {kv_heads} key heads")
         check_causal(causal)
         self.heads, self.kv_heads, self.head_dim = heads, kv_heads, width // heads
-        self.causal, self.backend = causal, backend
+        check_window(window, 1, 1)
+        self.causal, self.window, self.backend = causal, window, backend
         self.kernel = NoPE() if kernel is None else kernel
         if not isinstance(self.kernel, PositionKernel):
             raise ValueError(
@@ -106,6 +109,7 @@ class AttentionLayer(nn.Module):
                 causal=self.causal,
                 keep=keep,
                 segments=None if segments is None else (segments[0][..., rows], segments[1]),
+                window=self.window,
                 backend=self.backend,
             )
         return self.out(y.transpose(1, 2).flatten(2))
@@ -131,4 +135,6 @@ class AttentionLayer(nn.Module):
             q_pos = torch.arange(cache.length, cache.length + k.shape[2], device=q.device)
         cache.append(k, v, q_pos)
         q_pos = q_pos[..., q_pos.shape[-1] - q.shape[2] :]
-        return attend_cached(q, cache, q_pos=q_pos, keep=keep, backend=self.backend)
+        return attend_cached(
+            q, cache, q_pos=q_pos, keep=keep, window=self.window, backend=self.backend
+        )
