@@ -248,7 +248,7 @@ def test_a_state_with_another_eta_is_refused(saved, strict):
     ):
         kernel.load_state_dict(state, strict=strict)
     assert float(kernel.parts[0].eta.max()) == 1
-    with pytest.raises(RuntimeError, match='Unexpected key.*"eta"'):
+    with pytest.raises(RuntimeError, match=r'Unexpected key.*"eta"'):
         PJRotary(8, 16, eta=0).load_state_dict(PJRotary(8, 16, eta=2).state_dict())
 
 
