@@ -36,8 +36,8 @@ class KeptWide(nn.Module):
         with torch.device("cpu"):
             value = kernel_from_spec(self.spec)._buffers[name]
         assert value is not None  # a buffer of this kernel is one of its spec's
-        self._buffers[name] = value.to(device)
-        return self._buffers[name]
+        kept = self._buffers[name] = value.to(device)
+        return kept
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *rest: Any
