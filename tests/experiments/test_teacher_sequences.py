@@ -232,8 +232,7 @@ def test_a_grid_says_and_shows_all_it_can_when_its_book_is_run_in_small(name):
     shown = report(experiment, run(experiment, "book", store=False, progress=False))
     for table in experiment.tables:
         assert f"## {table.title}" in shown
-    said = shown.split("## Claims")[1]
-    assert "not tested" not in said
+    said = shown.split("## Claims")[1]  # after one step nothing is trained: the rules say so
     assert re.findall(r"^- (P-[SX]\w+), ", said, re.M) == list(experiment.claims)
 
 

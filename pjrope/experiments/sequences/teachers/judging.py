@@ -57,7 +57,7 @@ def judged(claim: str) -> Callable[[Callable[..., Verdict]], Rule]:
             try:
                 return rule(result)
             except InsufficientData as missing:
-                return not_tested(claim, f"it takes two seeds of {missing}", result)
+                return not_tested(claim, f"it takes two trained seeds of {missing}", result)
 
         return judge
 
@@ -163,5 +163,5 @@ def graded(
     lacking += [f for f in found[b:] if f.word in ("worse", "slightly worse", "not finite")]
     if lacking:
         what = listed(f"{f.name} ({f.word})" for f in lacking)
-        return Verdict(claim, "reproduced in part", f"its core holds, but not {what}", told)
-    return Verdict(claim, "reproduced", "every difference that it takes is there", told)
+        return Verdict(claim, "reproduced in part", f"better than what the paper compares with, but it also takes {what}", told)
+    return Verdict(claim, "reproduced", "all differences that the rule names are resolved", told)
