@@ -252,4 +252,6 @@ def test_a_claim_without_its_rows_says_what_it_takes():
     rules = (claim_s1, claim_s2, claim_s3, claim_s4a, claim_s4b, claim_s5, claim_x1)
     for rule in rules:
         verdict = rule(_result(one_seed))
-        assert verdict.outcome == "not tested" and "it takes two trained seeds of" in verdict.because
+        assert (
+            verdict.outcome == "not tested" and "it takes two trained seeds of" in verdict.because
+        )

@@ -163,5 +163,8 @@ def graded(
     lacking += [f for f in found[b:] if f.word in ("worse", "slightly worse", "not finite")]
     if lacking:
         what = listed(f"{f.name} ({f.word})" for f in lacking)
-        return Verdict(claim, "reproduced in part", f"better than what the paper compares with, but it also takes {what}", told)
+        because = (
+            "better than what the paper compares with, but not all else that the rule asks for"
+        )
+        return Verdict(claim, "reproduced in part", f"{because}: {what}", told)
     return Verdict(claim, "reproduced", "all differences that the rule names are resolved", told)
