@@ -8,9 +8,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from pjrope.experiments import Result
 from pjrope.experiments.codes.cache_quantization import attention_error, keys_and_queries, spread
-from pjrope.experiments.codes.lag_codes import CYCLES, quantize
-from pjrope.experiments.codes.lightcone_claims import cache_claims
+from pjrope.experiments.codes.lag_codes import CYCLES
+from pjrope.experiments.codes.rounding import quantize
+from pjrope.experiments.codes.rounding_claims import cache_claim
 from pjrope.experiments.engine import registry
 from tests.experiments.printed import as_printed
 
@@ -145,23 +147,27 @@ def cache_rows(lc_error: float, token_error: float):
     return rows
 
 
+def judge(rows):
+    return cache_claim(Result(rows, {"settings": {"length": 1024, "positions": 32768}}))
+
+
 @pytest.mark.parametrize(
-    ("lc", "token", "word"),
+    ("lc", "token", "outcome"),
     [
-        (0.01, 0.005, "caches, reproduced:"),
-        (0.01, 0.01, "caches, reproduced with a caveat:"),
-        (0.03, 0.005, "caches, not reproduced:"),
+        (0.01, 0.005, "reproduced"),
+        (0.01, 0.01, "reproduced in part"),
+        (0.03, 0.005, "contradicted"),
     ],
 )
-def test_the_rule_for_caches(lc, token, word):
-    assert word in cache_claims(cache_rows(lc, token))[0]
+def test_the_rule_for_caches(lc, token, outcome):
+    found = judge(cache_rows(lc, token))
+    assert (found.claim, found.outcome, found.evidence.seeds) == ("P-F1", outcome, 3)
 
 
-def test_incomplete_rows_for_caches_are_not_tested():
+def test_incomplete_rows_for_caches_settle_nothing():
     rows = cache_rows(0.01, 0.005)
     one = [r for r in rows if not (r["method"] == "lc" and r["seed"] > 0)]
-    assert "not tested: from one seed" in cache_claims(one)[0]
-    assert cache_claims([r for r in rows if r.get("step") != "token"]) == []
-    assert cache_claims([r for r in rows if r["protocol"] == "paper"]) == []
     lost = [{**r, "key_error": None} if r.get("step") == "tensor" else r for r in rows]
-    assert cache_claims(lost) == ["P-F1 for caches, not tested: a number is not finite."]
+    assert {judge(r).outcome for r in (one, lost)} == {"undecided"}
+    for left in ([r for r in rows if r.get("step") != "token"], rows[: len(rows) // 2]):
+        assert judge(left).outcome == "not tested"

@@ -10,7 +10,7 @@ import torch
 
 from pjrope.experiments import get, run
 from pjrope.experiments.analysis.report import report
-from pjrope.experiments.codes.quantizers import Quantizer, haar_rotation, round_vectors
+from pjrope.experiments.codes.rounding import Quantizer, haar_rotation, round_vectors
 from pjrope.experiments.sequences.cache_survival.metrics import capture, growth, rounding, survival
 from pjrope.experiments.sequences.cache_survival.serving import (
     STORES,

@@ -17,8 +17,8 @@ from pjrope.experiments.codes.lag_codes import (
     code,
     even_lags,
     path,
-    quantize,
 )
+from pjrope.experiments.codes.rounding import quantize
 from pjrope.kernels import FourierJet, LightCone
 
 LENGTH = 64

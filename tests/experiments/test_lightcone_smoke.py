@@ -22,7 +22,7 @@ def test_a_smoke_run_shows_both_protocols_in_one_table(name, tmp_path):
     shown = report(registry.get(name), result)
     heads = [line for line in shown.splitlines() if line.startswith("| method")]
     assert any("paper" in head and "fair" in head for head in heads)
-    assert "## What the numbers say" in shown
+    assert "## Claims" in shown
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -8,15 +8,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from pjrope.experiments import Result
 from pjrope.experiments.codes import lightcone_stability
 from pjrope.experiments.codes.lag_codes import VARIANTS, amplitudes
-from pjrope.experiments.codes.lightcone_claims import stability_claims
-from pjrope.experiments.codes.lightcone_stability import (
-    TYPES,
-    first_overflow,
-    predicted_overflow,
-    stability,
-)
+from pjrope.experiments.codes.lightcone_stability import stability
+from pjrope.experiments.codes.rounding import TYPES, first_overflow, predicted_overflow
+from pjrope.experiments.codes.stability_claims import RULES, stability_sentences
 from pjrope.experiments.engine import registry
 from tests.experiments.printed import as_printed
 
@@ -125,9 +122,7 @@ def test_a_number_that_is_no_norm_is_refused_too(monkeypatch):
 
 
 def result(rows, **settings):
-    return SimpleNamespace(
-        rows=rows, card={"settings": {"length": 1024, "looked_at": 32768, **settings}}
-    )
+    return Result(rows, {"settings": {"length": 1024, "looked_at": 32768, **settings}})
 
 
 @pytest.fixture(scope="module")
@@ -140,31 +135,82 @@ def rows():
     return made
 
 
-def test_the_sentences_follow_the_rows(rows):
-    said = stability_claims(result(rows))
-    assert said[0].startswith("P-F1, reproduced with a caveat") and "clipped" in said[1]
-    assert "P-F2, reproduced" in said[2] and "73.96" in said[2] and "1708.9" in said[2]
-    assert said[3].startswith("P-F3, reproduced")
-    assert "raw leaves fp16 at lag 74" in said[4] and "to the type" in said[4]
-    assert "in the 1 of 24 that overflow;" in said[5]
-    assert "lc_wrong_scale in bf16 from 1,268" in said[6]
+def test_verdicts_and_sentences_follow_the_rows(rows):
+    found = {claim: rule(result(rows)) for claim, rule in RULES.items()}
+    assert {claim: verdict.outcome for claim, verdict in found.items()} == {
+        "P-F1": "reproduced in part",
+        "P-F2": "reproduced",
+        "P-F3": "reproduced",
+        "P-U1": "not tested",  # the smoke run has no two doublings
+        "P-U2": "reproduced in part",
+    }
+    assert "clipped" in found["P-F1"].because and "L/sqrt" in found["P-F2"].because
+    assert (
+        "23 of 24" in found["P-U2"].because and "raw leaves fp16 at lag 74" in found["P-U2"].because
+    )
+    said = stability_sentences(result(rows))
+    assert said[0].endswith("wrong: none.") and "lc_wrong_scale in bf16 from 1,268" in said[1]
+
+
+def changed(rows, method, **fields):
+    """Rows of a method with other values of fields that they have."""
+    return [
+        {**row, **{k: v for k, v in fields.items() if k in row}} if row["method"] == method else row
+        for row in rows
+    ]
 
 
 @pytest.mark.parametrize(
-    ("method", "field", "value", "claim"),
-    [("lc", "norm", 2.1, 0), ("lc", "phase_ratio", 0.5, 2), ("lc_wrong_scale", "span", 1.5, 3)],
+    ("claim", "method", "field", "value"),
+    [
+        ("P-F1", "lc", "norm", 2.1),
+        ("P-F1", "raw", "norm", 1.5),
+        ("P-F2", "lc", "phase_ratio", 0.5),
+        ("P-F2", "raw", "span", 1.0),
+        ("P-F3", "lc_wrong_scale", "span", 1.5),
+        ("P-U2", "raw", "overflow", -1),
+    ],
 )
-def test_a_breach_takes_the_verdict_away(rows, method, field, value, claim):
-    changed = [
-        {**row, field: value} if row["method"] == method and field in row else row for row in rows
+def test_a_breach_takes_the_verdict_away(rows, claim, method, field, value):
+    assert RULES[claim](result(changed(rows, method, **{field: value}))).outcome == "contradicted"
+
+
+def test_a_bound_that_no_other_variant_has_is_reproduced_whole(rows):
+    for method in ("clipped", "lc_amp_only", "lc_wrong_scale"):
+        rows = changed(rows, method, norm=3.0)
+    assert RULES["P-F1"](result(rows)).outcome == "reproduced"
+
+
+@pytest.mark.parametrize(
+    ("norms", "outcome"),
+    [
+        ([1, 8, 64, 512], "contradicted"),
+        ([1, 8, 128, 8192], "reproduced"),
+        ([1, 16, 256, 4096], "undecided"),
+    ],
+)
+def test_exponential_growth_multiplies_its_factor(norms, outcome):
+    rows = [
+        {"protocol": "fair", "method": "raw", "positions": 1024 * 2**i, "norm": float(norm)}
+        for i, norm in enumerate(norms)
     ]
-    assert "not reproduced" in stability_claims(result(changed))[claim]
+    assert RULES["P-U1"](result(rows)).outcome == outcome
+
+
+def test_a_crash_in_bf16_or_fp32_is_one(rows):
+    assert RULES["P-U2"](result(changed(rows, "raw", overflow=500))).outcome == "reproduced"
+    assert RULES["P-U2"](result(changed(rows, "raw", overflow=99999))).outcome == "contradicted"
+    assert RULES["P-U2"](result(rows, looked_at=100)).outcome == "not tested"
 
 
 def test_a_forecast_that_is_wrong_is_named(rows):
-    changed = [{**row, "predicted": 5} if row.get("type") == "bf16" else row for row in rows]
-    assert "every case but raw in bf16" in stability_claims(result(changed))[5]
+    rows = [{**row, "predicted": 5} if row.get("type") == "bf16" else row for row in rows]
+    assert "wrong: raw in bf16, scaled in bf16" in stability_sentences(result(rows))[0]
 
 
-def test_a_filtered_run_has_no_sentences(rows):
-    assert stability_claims(result([row for row in rows if row["method"] == "lc"])) == []
+def test_a_filtered_run_tests_nothing_and_has_no_sentences(rows):
+    few = result([row for row in rows if row["method"] == "lc"])
+    assert stability_sentences(few) == []
+    assert {rule(few).outcome for claim, rule in RULES.items() if claim in ("P-F1", "P-U1")} == {
+        "not tested"
+    }

@@ -9,16 +9,9 @@ import time
 import pytest
 import torch
 
-from pjrope.experiments import ExperimentError, get, run
-from pjrope.experiments.functions.ntk_flow import (
-    METHODS,
-    approximations,
-    held_to,
-    law,
-    reach,
-    relative_error,
-    steps,
-)
+from pjrope.experiments import ExperimentError, Result, get, run
+from pjrope.experiments.functions.ntk_flow import approximations, relative_error, steps
+from pjrope.experiments.functions.ntk_flow_claims import METHODS, flow_claim, held_to, law, reach
 from pjrope.kernels import RoPE
 from pjrope.positions.extensions import NTK
 
@@ -137,3 +130,20 @@ def test_the_range_is_up_to_the_first_failure_and_none_holds_after_the_last_succ
     assert held_to(rows) == (1, 3)
     assert held_to(rows[1:2]) == (1, math.inf)
     assert held_to(rows[:1]) == (0.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("errors", "outcome"),
+    [
+        ({0.5: 0.001, 3.0: 0.01}, "reproduced"),
+        ({0.5: 0.01, 3.0: 0.2}, "reproduced in part"),
+        ({0.5: 0.02, 3.0: 0.01}, "contradicted"),
+        ({3.0: 0.001}, "not tested"),
+    ],
+)
+def test_the_rule_of_n1(errors, outcome):
+    row = {"method": "fitted_jet", "window": "L", "factor": 1.1, "seed": 0}
+    rows = [{**row, "angle": u, "relative_error": error} for u, error in errors.items()]
+    rows.append({**row, "factor": 2, "angle": 0.1, "relative_error": 1.0})
+    found = flow_claim(Result(rows, {"settings": {"length": 64}}))
+    assert (found.claim, found.outcome) == ("P-N1", outcome)

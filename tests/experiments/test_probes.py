@@ -192,6 +192,8 @@ def test_smoke_runs_are_quick_complete_and_refuse_other_seeds(name, tmp_path):
     assert all(fields <= row.keys() and "not_finite" not in row for row in result.rows)
     assert {row["length"] for row in result.rows} == {64, 128, 256, 512}
     assert experiment.sentences(result)
+    (verdict,) = [rule(result) for rule in experiment.verdicts.values()]
+    assert verdict.evidence.findings and verdict.evidence.scale.longest == 512
     with pytest.raises(ExperimentError, match="nothing in it is random"):
         run(name, seeds=[1], out=tmp_path, progress=False)
 
@@ -203,19 +205,21 @@ def test_show_prints_all_three_with_the_reference_beside(tmp_path, capsys):
     assert cli.main(["show", *PROBES, "--out", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert "| L QR | " in " ".join(told.split()) and "8L reference |" in told
-    assert all(f"- K{n}, " in told for n in (1, 2, 3))
+    assert all(f"- J-K{n}, " in told for n in (1, 2, 3))
     assert told.count("Deterministic:") == 3 and "interval" not in told and "±" not in told
 
 
-def test_a_filtered_run_has_no_sentences(tmp_path):
+def test_a_filtered_run_has_no_sentences_and_tests_nothing(tmp_path):
     only = {"method": ["rope", "jordan_exact"]}
     result = run("kernel_probes", only=only, out=tmp_path, progress=False)
-    assert registry.get("kernel_probes").sentences(result) == []
+    experiment = registry.get("kernel_probes")
+    assert experiment.sentences(result) == []
+    assert experiment.verdicts["J-K1"](result).outcome == "not tested"
 
 
 def test_a_probe_refuses_a_basis_that_does_not_exist():
     with pytest.raises(ExperimentError, match="'rope_split9' is neither a target nor a basis"):
-        probe("p", "?", "J-K1", (), ("mixed",), ("rope_split9",), (), lambda fits: [])
+        probe("p", "?", "J-K1", {}, ("mixed",), ("rope_split9",), (), product_claim, list)
 
 
 def _fits(targets, errors, default=1.0):
@@ -229,52 +233,55 @@ def _fits(targets, errors, default=1.0):
                     hits = [v for k, v in errors.items() if all(part in key for part in k)]
                     row = dict(zip(("target", "method", "span", "solver"), key, strict=True))
                     rows.append({**row, "relative_error": hits[-1] if hits else default})
-    return Fits(Result(rows, {}), solver="QR 1e-4")
+    return Fits(Result(rows, {"settings": {"length": 64, "spans": [1, 8]}}), solver="QR 1e-4")
+
+
+IN_PART, NOT = "reproduced in part", "contradicted"
 
 
 @pytest.mark.parametrize(
-    ("changes", "word"),
+    ("changes", "outcome"),
     [
-        ({}, "reproduced:"),
-        ({("jordan_exact", "8L", "QR 1e-4"): 0.5}, "reproduced with a caveat:"),
-        ({("jordan_exact", "8L", "QR 1e-10"): 2.0}, "reproduced with a caveat:"),
-        ({("rope_split2", "8L", "QR 1e-4"): 1e-9}, "reproduced with a caveat:"),
-        ({("jordan_bounded", "L", "QR 1e-4"): 1e-9}, "not reproduced:"),
-        ({("rope", "8L", "QR 1e-4"): 1e-9}, "not reproduced:"),
+        ({}, "reproduced"),
+        ({("jordan_exact", "8L", "QR 1e-4"): 2.0}, IN_PART),
+        ({("jordan_matched", "8L", "QR 1e-4"): 1e-6}, IN_PART),
+        ({("jordan_matched", "8L"): 1e-6}, NOT),
+        ({("rope_split2", "8L", "QR 1e-4"): 1e-10}, NOT),
     ],
 )
-def test_the_rule_of_k1(changes, word):
-    first = product_claim(_fits(("mixed", "linear"), {("jordan_exact",): 1e-3, **changes}))[0]
-    assert first.startswith(f"K1, {word}")
+def test_the_rule_of_k1(changes, outcome):
+    errors = {("jordan_exact",): 1e-3, ("jordan_matched",): 1e-12, **changes}
+    assert product_claim(_fits(("mixed", "linear"), errors)).outcome == outcome
 
 
 @pytest.mark.parametrize(
-    ("changes", "word"),
+    ("changes", "outcome"),
     [
-        ({}, "reproduced:"),
-        ({("jordan_exact", "8L", "motif_spacing"): 0.2}, "reproduced with a caveat:"),
-        ({("direct_sum", "8L", "damped_wave"): 1e-9}, "reproduced with a caveat:"),
-        ({("jordan_exact", "L", "motif_spacing"): 0.2}, "not reproduced:"),
+        ({}, "reproduced"),
+        ({("jordan_matched", "8L", "motif_spacing"): 0.2}, IN_PART),
+        ({("jordan_matched", "8L", "damped_wave"): 0.2}, NOT),
+        ({("rope", "8L", "damped_wave"): 1e-10}, NOT),
     ],
 )
-def test_the_rule_of_k2(changes, word):
-    told = structure_claim(_fits(STRUCTURES, {("jordan_exact",): 1e-3, **changes}))
-    assert told[0].startswith(f"K2, {word}")
+def test_the_rule_of_k2(changes, outcome):
+    found = structure_claim(_fits(STRUCTURES, {("jordan_matched",): 1e-12, **changes}))
+    assert found.outcome == outcome
+    assert ("motif_spacing" in found.because) == (outcome == IN_PART)
 
 
 @pytest.mark.parametrize(
-    ("changes", "word"),
+    ("changes", "outcome"),
     [
-        ({}, "reproduced:"),
-        ({("jet_2", ORDERS[4], "8L", "QR 1e-4"): 1e-3}, "reproduced with a caveat:"),
-        ({("jet_3", ORDERS[4], "8L", "QR"): 1e-3}, "not reproduced:"),
-        ({("jet_2", ORDERS[2], "8L", "QR"): 1e-3}, "not reproduced:"),
+        ({}, "reproduced"),
+        ({("jet_2", ORDERS[4], "8L", "QR 1e-4"): 1e-3}, IN_PART),
+        ({("jet_3", ORDERS[4], "8L", "QR"): 1e-3}, NOT),
+        ({("jet_2", ORDERS[2], "8L", "QR"): 1e-3}, NOT),
     ],
 )
-def test_the_rule_of_k3(changes, word):
+def test_the_rule_of_k3(changes, outcome):
     held = {(f"jet_{r}", ORDERS[m]): 1e-12 for m in ORDERS for r in range(1, m)}
-    told = hierarchy_claim(_fits(("jet_1", "jet_2", "jet_3"), {**held, **changes}))
-    assert told[0].startswith(f"K3, {word}")
+    found = hierarchy_claim(_fits(("jet_1", "jet_2", "jet_3"), {**held, **changes}))
+    assert found.outcome == outcome
 
 
 def test_controls_are_not_among_the_papers_bases_and_errors_read_well():

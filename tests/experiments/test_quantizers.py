@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pjrope.experiments.codes.quantizers import (
+from pjrope.experiments.codes.rounding import (
     Quantizer,
     codes_and_step,
     haar_rotation,

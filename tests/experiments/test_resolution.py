@@ -14,11 +14,13 @@ from pjrope.experiments.codes.lag_codes import (
     PRECISIONS,
     code,
     even_lags,
+    noisy,
     normalized,
-    quantize,
+    standardized,
 )
-from pjrope.experiments.codes.pair_resolution import best_threshold, standardized
-from pjrope.experiments.codes.retrieval_resolution import noisy, retrieve
+from pjrope.experiments.codes.pair_resolution import best_threshold
+from pjrope.experiments.codes.retrieval_resolution import retrieve
+from pjrope.experiments.codes.rounding import quantize
 from pjrope.experiments.engine import registry
 
 LENGTH = 1024

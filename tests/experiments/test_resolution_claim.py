@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pjrope.experiments import Result
 from pjrope.experiments.codes.lag_codes import PRECISIONS
-from pjrope.experiments.codes.resolution_claim import AT_CHANCE, resolution_claim
+from pjrope.experiments.codes.resolution_claims import phase_sentence, resolution_claim
 
 
 def rows_of(lc: dict, phase: float):
@@ -26,28 +27,45 @@ def rows_of(lc: dict, phase: float):
 PLACES = [(protocol, precision) for protocol in ("paper", "fair") for precision in PRECISIONS]
 
 
+def judge(rows, values=("top1",), chance=None):
+    card = {"settings": {"length": 1024, "times": 32}}
+    return resolution_claim(Result(rows, card), values, chance=chance)
+
+
+def phases(rows, chance=None):
+    return phase_sentence(Result(rows, {}), "top1", chance=chance)
+
+
 @pytest.mark.parametrize(
-    ("low", "word"),
+    ("low", "outcome"),
     [
-        ({("paper", "fp32"), ("fair", "fp32")}, "P-F4, reproduced:"),
-        ({("fair", "int4")}, "P-F4, reproduced with a caveat:"),
-        (set(), "P-F4, not reproduced:"),
+        ({("paper", "fp32"), ("fair", "fp32")}, "reproduced"),
+        ({("paper", "fp32")}, "reproduced in part"),
+        ({("fair", "int4")}, "reproduced in part"),
+        (set(), "contradicted"),
     ],
 )
-def test_the_rule_of_f4(low, word):
+def test_the_rule_of_f4(low, outcome):
     lc = {place: 0.5 if place in low else 0.9 for place in PLACES}
-    said = resolution_claim(rows_of(lc, 0.5), "top1")
-    assert said[0].startswith(word)
-    assert all("resolves less than the linear one" in sentence for sentence in said[-3:])
+    found = judge(rows_of(lc, 0.5))
+    assert found.outcome == outcome and found.evidence.seeds == 3
+    assert len(found.evidence.findings) == 12
+    (said,) = phases(rows_of(lc, 0.5))
+    assert said.count("-0.400 ± 0.000 (worse)") == 3
+
+
+def test_where_the_light_cone_is_higher_in_fp32_it_is_said_and_never_reproduced():
+    lc = {place: 0.5 if place[1] == "int4" else 0.97 for place in PLACES}
+    found = judge(rows_of(lc, 0.5))
+    assert found.outcome == "reproduced in part"
+    assert "higher in fp32 by paper in fp32 and fair in fp32" in found.because
 
 
 def test_the_rule_of_f4_asks_for_the_smallest_effect_and_for_seeds():
-    lc = dict.fromkeys(PLACES, 0.88)
-    rows = rows_of(lc, 0.88)
-    said = resolution_claim(rows, "top1")
-    assert said[0].startswith("P-F4, not reproduced") and "does not resolve less" in said[-1]
-    assert "one seed" in resolution_claim([r for r in rows if r["seed"] == 0], "top1")[0]
-    assert resolution_claim([r for r in rows if r["method"] != "raw"], "top1") == []
+    rows = rows_of(dict.fromkeys(PLACES, 0.88), 0.88)
+    assert judge(rows).outcome == "contradicted"
+    assert judge([r for r in rows if r["seed"] == 0]).outcome == "undecided"
+    assert judge([r for r in rows if r["method"] != "raw"]).outcome == "not tested"
 
 
 @pytest.mark.parametrize("rival", ["raw", "scaled"])
@@ -55,7 +73,15 @@ def test_lower_than_one_rival_alone_is_not_lower(rival):
     """lc is 0.4 below one rival and equal to the other, everywhere."""
     rows = rows_of(dict.fromkeys(PLACES, 0.5), 0.9)
     rows = [{**r, "top1": 0.5} if r["method"] == rival else r for r in rows]
-    assert resolution_claim(rows, "top1")[0].startswith("P-F4, not reproduced: nowhere")
+    assert judge(rows).outcome == "contradicted"
+
+
+def test_several_values_must_agree():
+    low, high = (rows_of(dict.fromkeys(PLACES, share), 0.9) for share in (0.5, 0.9))
+    rows = [{**a, "best": b["top1"]} for a, b in zip(low, high, strict=True)]
+    assert judge(rows, ("top1",)).outcome == "reproduced"
+    assert judge(rows, ("best",)).outcome == "contradicted"
+    assert judge(rows, ("top1", "best")).outcome == "reproduced in part"
 
 
 def changed(rows, share, **where):
@@ -65,62 +91,61 @@ def changed(rows, share, **where):
 
 def test_from_two_networks_at_chance_nothing_follows():
     rows = [{**r, "top1": 0.5} for r in rows_of(dict.fromkeys(PLACES, 0.5), 0.5)]
-    said = resolution_claim(rows, "top1", chance=0.5)
-    assert said[0].startswith("P-F4, not tested: nothing follows from paper at fp32, ")
-    assert all(sentence.count(AT_CHANCE) == 2 for sentence in said[1:7])
-    assert all(AT_CHANCE in sentence and "resolve" not in sentence for sentence in said[7:])
+    found = judge(rows, chance=0.5)
+    assert found.outcome == "undecided" and "nothing follows from paper in fp32" in found.because
+    (out,) = found.evidence.excluded
+    assert (len(out.runs), out.of) == (12, 12)
+    assert phases(rows, chance=0.5)[0].count("both at chance") == 3
     # Where guessing reaches nothing, 0.5 is a measurement.
-    assert resolution_claim(rows, "top1")[0].startswith("P-F4, not reproduced")
+    assert judge(rows).outcome == "contradicted"
 
 
 def test_both_must_be_at_chance_and_within_the_smallest_effect():
     rows = rows_of(dict.fromkeys(PLACES, 0.5), 0.52)
     rows = changed(rows, 0.51, method="phase_linear")
-    assert AT_CHANCE in resolution_claim(rows, "top1", chance=0.5)[-1]
-    # A lower linear phase that is not at chance is a finding.
-    apart = changed(rows, 0.54, method="phase_linear")
-    assert "does not resolve less" in resolution_claim(apart, "top1", chance=0.5)[-1]
+    assert "both at chance" in phases(rows, chance=0.5)[0]
+    apart = changed(rows, 0.54, method="phase_linear")  # not at chance: a finding
+    assert "chance" not in phases(apart, chance=0.5)[0]
     # raw and scaled have 0.9: lc at chance is lower than both.
-    assert resolution_claim(rows, "top1", chance=0.5)[0].startswith("P-F4, reproduced:")
+    assert judge(rows, chance=0.5).outcome == "reproduced"
 
 
 def test_a_rival_at_chance_does_not_hide_a_place_where_lc_is_lower():
     rows = rows_of({place: 0.5 for place in PLACES}, 0.5)
     rows = changed(rows, 0.5, protocol="fair", method="raw")
-    head = resolution_claim(rows, "top1", chance=0.5)[0]
-    assert "caveat: lc is lower than raw and than scaled by paper at fp32, paper at int8 " in head
-    assert head.endswith("nothing follows from fair at fp32, fair at int8 and fair at int4.")
+    found = judge(rows, chance=0.5)
+    assert found.outcome == "reproduced in part"
+    assert "by paper in fp32, paper in int8 and paper in int4; nothing" in found.because
+    assert found.because.endswith("follows from fair in fp32, fair in int8 and fair in int4")
 
 
 def test_a_rival_that_lc_equals_settles_a_place_whatever_the_other_does():
-    rows = rows_of(dict.fromkeys(PLACES, 0.9), 0.5)
-    rows = changed(rows, None, method="raw")
-    assert resolution_claim(rows, "top1")[0].startswith("P-F4, not reproduced: nowhere")
+    rows = changed(rows_of(dict.fromkeys(PLACES, 0.9), 0.5), None, method="raw")
+    assert judge(rows).outcome == "contradicted"
 
 
 @pytest.mark.parametrize("method", ["lc", "raw", "phase_linear"])
-def test_one_seed_of_one_method_is_not_tested(method):
+def test_one_seed_of_one_method_settles_nothing(method):
     rows = rows_of(dict.fromkeys(PLACES, 0.9), 0.9)
     one = [r for r in rows if not (r["method"] == method and r["seed"] > 0)]
-    assert resolution_claim(one, "top1") == ["P-F4, not tested: from one seed nothing follows."]
+    assert judge(one).outcome == "undecided"
     apart = [r for r in rows if (r["method"] == method) == (r["seed"] == 2)]
-    assert "not tested" in resolution_claim(apart, "top1")[0]
+    assert judge(apart).outcome == "undecided"
 
 
 @pytest.mark.parametrize("lost", [{"precision": "int8"}, {"protocol": "paper"}, {"seed": 7}])
 @pytest.mark.parametrize("method", ["lc", "scaled", "phase_lightcone"])
-def test_a_missing_row_leaves_nothing_to_say(method, lost):
+def test_a_missing_row_tests_nothing(method, lost):
     rows = rows_of(dict.fromkeys(PLACES, 0.9), 0.9)
     here = {**lost, "method": method}
     left = [r for r in rows if not all(r[k] == v for k, v in here.items())]
-    said = resolution_claim(left, "top1")
-    assert (said == []) == (len(left) < len(rows))
-    assert resolution_claim([r for r in rows if r["precision"] != "int8"], "top1") == []
-    assert resolution_claim(rows, "best_threshold") == []
+    whole = len(left) == len(rows)
+    assert (judge(left).outcome == "not tested") != whole and (phases(left) == []) != whole
+    assert judge(rows, ("best_threshold",)).outcome == "not tested"
 
 
 def test_numbers_that_are_not_finite_settle_nothing():
     rows = changed(rows_of(dict.fromkeys(PLACES, 0.9), 0.9), None, method="lc")
-    said = resolution_claim(rows, "top1", chance=0.5)
-    assert said[0].startswith("P-F4, not tested: nothing follows from paper at fp32, ")
-    assert "not finite for 3 of 3 seeds" in said[1]
+    found = judge(rows, chance=0.5)
+    assert found.outcome == "undecided" and "nothing follows from paper in fp32" in found.because
+    assert found.evidence.findings[0].word == "not finite"

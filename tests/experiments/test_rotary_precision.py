@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 
+from pjrope.experiments import Result
 from pjrope.experiments.codes import rotary_precision
-from pjrope.experiments.codes.rotary_precision import KERNELS, TYPES, precision, rotary_claim
+from pjrope.experiments.codes.rotary_precision import precision
+from pjrope.experiments.codes.rounding_claims import (
+    KERNELS,
+    TYPES,
+    rotary_claim,
+    rotary_sentences,
+)
 
 SETTINGS = {"block": 2, "keys": 512, "length": 512}
 
@@ -74,36 +79,36 @@ def result(paper: dict, fair: dict):
                 error = 1.0 if method == "rope" else errors[number]
                 row = {"method": method, "seed": 0, "type": number, "protocol": route}
                 rows.append({**row, "position": 9, "error": error, "q_norm": 5.0})
-    return SimpleNamespace(rows=rows)
+    return Result(rows, {"settings": {"length": 512, "positions": [9]}})
 
 
 GOOD = {"fp64": 1.0, "fp32": 2.0, "bf16": 5.0}
 
 
 @pytest.mark.parametrize(
-    ("paper", "fair", "word"),
+    ("paper", "fair", "outcome"),
     [
-        (GOOD, GOOD, "P-R1, reproduced:"),
-        (GOOD | {"bf16": 500.0}, GOOD, "P-R1, reproduced with a caveat:"),
-        (GOOD | {"bf16": 500.0}, GOOD | {"bf16": 11.0}, "P-R1, not reproduced:"),
-        (GOOD | {"fp64": 500.0}, GOOD, "P-R1, not reproduced:"),
+        (GOOD, GOOD, "reproduced"),
+        (GOOD | {"bf16": 500.0}, GOOD, "reproduced in part"),
+        (GOOD | {"bf16": 500.0}, GOOD | {"bf16": 11.0}, "contradicted"),
+        (GOOD | {"fp64": 500.0}, GOOD, "contradicted"),
     ],
 )
-def test_the_rule_of_r1(paper, fair, word):
-    said = rotary_claim(result(paper, fair))
-    assert said[0].startswith(word)
-    assert ("pj_rotary in bf16" in said[2]) == (paper["bf16"] > 10 >= fair["bf16"])
+def test_the_rule_of_r1(paper, fair, outcome):
+    rows = result(paper, fair)
+    assert rotary_claim(rows).outcome == outcome
+    cured = rotary_sentences(rows)[0]
+    assert ("pj_rotary in bf16" in cured) == (paper["bf16"] > 10 >= fair["bf16"])
 
 
 def test_attend_is_not_compared_with_itself():
     """In fp64 the truth of "attend" is the same call: its 0 proves nothing and is not told."""
-    (said,) = [s for s in rotary_claim(result(GOOD, GOOD)) if s.startswith("attend()")]
+    (said,) = [s for s in rotary_sentences(result(GOOD, GOOD)) if s.startswith("attend()")]
     assert "fp64" not in said and "2.0e+00 in fp32 and 5.0e+00 in bf16" in said
     found = precision("pj_rotary", 1 << 20, "fp64", "attend", SETTINGS, 0)
     assert found["error"] == 0
 
 
-def test_a_filtered_run_has_no_sentences():
-    whole = result(GOOD, GOOD)
-    whole.rows = [row for row in whole.rows if row["method"] == "rope"]
-    assert rotary_claim(whole) == []
+def test_a_filtered_run_tests_nothing_and_has_no_sentences():
+    few = result(GOOD, GOOD).where(method="rope")
+    assert rotary_claim(few).outcome == "not tested" and rotary_sentences(few) == []

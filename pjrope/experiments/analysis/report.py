@@ -12,7 +12,7 @@ from .claims import CLAIMS, Verdict, sentence
 from .statistics import single_seed
 from .tables import table
 
-__all__ = ["card_line", "duration", "report", "table_of", "verdicts"]
+__all__ = ["card_line", "duration", "report", "statements", "table_of", "verdicts"]
 
 
 def report(experiment: Experiment, result: Result) -> str:
@@ -66,6 +66,12 @@ def verdicts(experiment: Experiment, result: Result, evidence: bool = True) -> l
     """
     judged: list[Verdict] = [rule(result) for rule in experiment.verdicts.values()]
     return [sentence(verdict, CLAIMS.get(verdict.claim), evidence) for verdict in judged]
+
+
+def statements(experiment: Experiment, result: Result, evidence: bool = True) -> list[str]:
+    """Return what the numbers say: a sentence for each verdict, then those that describe."""
+    described = () if experiment.sentences is None else experiment.sentences(result)
+    return [*verdicts(experiment, result, evidence), *described]
 
 
 def table_of(experiment: Experiment, wanted: Table, result: Result, baseline: Any = None) -> str:

@@ -15,7 +15,7 @@ second mode, with projections of query and key, is not run.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -23,25 +23,23 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from ...training import stream
-from ...training.seeding import stream_seed
-from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
+from ..analysis.claims import Verdict
+from ..engine.plain_json import significant
+from ..engine.spec import Cell, CellContext, Experiment, Table
 from ..engine.store import Result
+from .grids import cells_of, codes_of, presets_of, training_seed
 from .lag_codes import (
-    BUCKETS,
-    CYCLES,
     FOCUS,
     PHASES,
     PRECISIONS,
-    PROTOCOLS,
-    code,
     even_lags,
+    noisy,
     normalized,
-    quantize,
-    significant,
+    reached,
+    standardized,
 )
-from .pair_resolution import standardized
-from .resolution_claim import resolution_claim
-from .retrieval_resolution import noisy
+from .resolution_claims import phase_sentence, resolution_claim
+from .rounding import quantize
 
 __all__ = ["EXPERIMENT", "ReadOut"]
 
@@ -115,29 +113,11 @@ def _exam(
     }
 
 
-def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
-    return [
-        Cell({"protocol": protocol, "method": method, "precision": precision, "seed": seed})
-        for protocol in PROTOCOLS
-        for method in (FOCUS if protocol == "paper" else (*FOCUS, *PHASES))
-        for precision in PRECISIONS
-        for seed in seeds
-    ]
-
-
-def _seed(cell: Cell) -> int:
-    if cell.key["protocol"] == "fair":
-        return stream_seed(cell.seed, "attention")
-    place = (FOCUS.index(cell.key["method"]), list(PRECISIONS).index(cell.key["precision"]))
-    return cell.seed + 1009 * place[0] + 9176 * place[1]
-
-
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     settings, fair = context.settings, cell.key["protocol"] == "fair"
     length, noise = settings["length"], settings["noise"] if fair else 0.0
-    bits, longest = PRECISIONS[cell.key["precision"]], max(settings["times"]) * length
-    lags = torch.arange(1, longest).to(torch.float64 if fair else torch.float32)
-    clean = code(cell.key["method"], lags, length, settings["cycles"][cell.key["protocol"]])
+    bits = PRECISIONS[cell.key["precision"]]
+    clean = codes_of(cell, settings, max(settings["times"]))
     rounded = quantize(clean, bits, dim=0)
 
     def sides(upto: int) -> tuple[Tensor, Tensor]:
@@ -147,13 +127,11 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
         stored = normalized(standardized(stored, stored[: length - 1]))
         return stored, stored
 
-    model = _trained(*sides(length), settings, noise, _seed(cell))
+    model = _trained(*sides(length), settings, noise, training_seed(cell, "attention", FOCUS))
     rows = []
     for times in settings["times"]:
         stored, asked = sides(times * length)
-        for name, (_, high) in BUCKETS.items():
-            if high > times:
-                continue
+        for name in reached(times):
             own = even_lags(name, length, settings["queries"], cell.seed) - 1
             asking = asked[own]
             if fair:
@@ -164,17 +142,18 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     return rows
 
 
-def _settings(steps: int, batch: int, queries: int, times: Sequence[int]) -> dict[str, Any]:
-    return {
-        **{"length": 1024, "times": list(times), "steps": steps, "batch": batch},
-        **{"queries": queries, "noise": 0.01},
-        "cycles": {key: list(value) for key, value in CYCLES.items()},
-    }
+def _longest(result: Result) -> dict[str, Any]:
+    """P-F4 is asked of the place of the highest weight, which dilution by far lags leaves alone."""
+    return {"value": "top1", "where": {"length": max(row["length"] for row in result.rows)}}
+
+
+def _claim(result: Result) -> Verdict:
+    longest = _longest(result)
+    return resolution_claim(result, [longest["value"]], longest["where"])
 
 
 def _sentences(result: Result) -> list[str]:
-    """P-F4 from the place of the highest weight, which dilution by far lags leaves alone."""
-    return resolution_claim(result, "top1", {"length": max(r["length"] for r in result.rows)})
+    return phase_sentence(result, **_longest(result))
 
 
 def _tables() -> tuple[Table, ...]:
@@ -217,19 +196,16 @@ EXPERIMENT = Experiment(
     name="attention_retrieval",
     question="Can one attention read-out, trained on lags below L, fetch a value from 32 L back?",
     claims=("P-F4",),
-    presets={
-        "smoke": Preset("smoke", (0,), _settings(3, 8, 4, [4, 32]), "3 core-seconds"),
-        "book": Preset("book", (0, 1, 2, 3, 4), _settings(360, 96, 192, [4, 32]), "5 core-minutes"),
-        "paper": Preset(
-            "paper",
-            (0, 1, 2, 3, 4),
-            _settings(360, 96, 192, [4, 8, 16, 32]),
-            "the reference's four lengths; it has seed 0 alone",
-        ),
-    },
-    cells=_cells,
+    presets=presets_of(
+        {"steps": 3, "batch": 8, "queries": 4},
+        {"times": [4, 32], "steps": 360, "batch": 96, "queries": 192, "noise": 0.01},
+        ("3 core-seconds", "5 core-minutes", "the reference's four lengths; it has seed 0 alone"),
+        {"times": [4, 8, 16, 32]},
+    ),
+    cells=cells_of({"paper": FOCUS, "fair": (*FOCUS, *PHASES)}, tuple(PRECISIONS)),
     run_cell=_run_cell,
     baseline="scaled",
     tables=_tables(),
     sentences=_sentences,
+    verdicts={"P-F4": _claim},
 )

@@ -11,16 +11,18 @@ own for every token, as caches have it, is tried by both. Codes and keys are fp3
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...training import stream
-from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
-from .lag_codes import CYCLES, FOCUS, PROTOCOLS, VARIANTS, code, quantize, significant
-from .lightcone_claims import cache_claims
+from ..engine.plain_json import significant
+from ..engine.spec import Cell, CellContext, Experiment, Table
+from .grids import cells_of, presets_of
+from .lag_codes import FOCUS, PROTOCOLS, VARIANTS, code
+from .rounding import quantize
+from .rounding_claims import cache_claim
 
 __all__ = ["EXPERIMENT", "STEPS", "attention_error", "keys_and_queries", "spread"]
 
@@ -103,15 +105,6 @@ def attention_error(logits: Tensor, rounded: Tensor, at: Tensor) -> float:
     return float((clean - other).abs().sum(1).mean() / 2)
 
 
-def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
-    return [
-        Cell({"protocol": protocol, "method": method, "seed": seed})
-        for protocol in PROTOCOLS
-        for method in VARIANTS
-        for seed in seeds
-    ]
-
-
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     settings, protocol = context.settings, cell.key["protocol"]
     keys, queries, at = keys_and_queries(cell.key["method"], settings, protocol, cell.seed)
@@ -139,13 +132,6 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
             found = {key: significant(value) for key, value in found.items()}
             rows.append({**cell.key, "bits": bits, "step": step, **found})
     return rows
-
-
-def _settings(positions: int, queries: int) -> dict[str, Any]:
-    return {
-        **{"length": 1024, "positions": positions, "queries": queries, "bits": [8, 4]},
-        "cycles": {key: list(value) for key, value in CYCLES.items()},
-    }
 
 
 def _tables() -> tuple[Table, ...]:
@@ -188,20 +174,15 @@ EXPERIMENT = Experiment(
     name="cache_quantization",
     question="Do bounded codes make a cache of keys easier to round?",
     claims=("P-F1",),
-    presets={
-        "smoke": Preset("smoke", (0,), _settings(4096, 8), "2 core-seconds"),
-        "book": Preset("book", (0, 1, 2, 3, 4), _settings(32768, 32), "1 core-minute"),
-        "paper": Preset(
-            "paper",
-            (0, 1, 2, 3, 4),
-            _settings(32768, 32),
-            "as book, which has the paper's size; the reference has seed 0 alone",
-        ),
-    },
-    cells=_cells,
+    presets=presets_of(
+        {"positions": 4096, "queries": 8},
+        {"positions": 32768, "queries": 32, "bits": [8, 4]},
+        ("2 core-seconds", "1 core-minute"),
+    ),
+    cells=cells_of(dict.fromkeys(PROTOCOLS, tuple(VARIANTS))),
     run_cell=_run_cell,
     baseline="scaled",
     tables=_tables(),
-    sentences=cache_claims,
+    verdicts={"P-F1": cache_claim},
     revision=2,  # the spread of logits is taken over visible keys
 )

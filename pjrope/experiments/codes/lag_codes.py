@@ -35,10 +35,11 @@ __all__ = [
     "bucket",
     "code",
     "even_lags",
+    "noisy",
     "normalized",
     "path",
-    "quantize",
-    "significant",
+    "reached",
+    "standardized",
 ]
 
 PROTOCOLS = ("paper", "fair")
@@ -164,34 +165,25 @@ def code(name: str, lags: Tensor, length: float, cycles: Sequence[float]) -> Ten
     return (heights[:, None, :, None] * waves[:, :, None, :]).flatten(1)
 
 
-def quantize(values: Tensor, bits: int, dim: int | None = None) -> Tensor:
-    """Round to ``2^bits - 1`` levels, symmetric about 0, and return to the scale of the input.
-
-    Args:
-        values: any shape.
-        bits: at least 2; 0 leaves the values as they are.
-        dim: the largest magnitude, which sets the step, is taken along it; None: over everything.
-            For rows of tokens, 0 is one step a channel, 1 one step a token.
-
-    Returns:
-        same shape.
-
-    Raises:
-        ValueError: for 1 bit, which has no level but 0, or fewer than none.
-    """
-    if not bits:
-        return values
-    if bits < 2:
-        raise ValueError(f"bits is {bits}: at least 2 are needed, or 0 for no rounding")
-    top = 2 ** (bits - 1) - 1
-    peak = values.abs().amax() if dim is None else values.abs().amax(dim, keepdim=True)
-    step = peak.clamp_min(1e-12) / top
-    return torch.round(values / step) * step  # at most top steps, as the peak is the largest
-
-
 def normalized(values: Tensor) -> Tensor:
     """Rows of unit length."""
     return values / values.norm(dim=1, keepdim=True).clamp_min(1e-12)
+
+
+def standardized(rows: Tensor, like: Tensor) -> Tensor:
+    """Rows by the mean and standard deviation that each channel has in `like`.
+
+    Limits: a channel that rounding left without a spread is divided by 1e-6, as in the reference:
+    outside `like` it then takes values of 1e6 and more.
+    """
+    return (rows - like.mean(0)) / like.std(0).clamp_min(1e-6)
+
+
+def noisy(rows: Tensor, noise: float, generator: torch.Generator) -> Tensor:
+    """Rows of unit length, each moved in a random direction by about `noise`, and unit again."""
+    rows = normalized(rows)
+    shift = torch.randn(rows.shape, generator=generator, dtype=torch.float64).to(rows)
+    return normalized(rows + noise / rows.shape[1] ** 0.5 * shift)
 
 
 def bucket(name: str, length: int) -> tuple[int, int]:
@@ -223,6 +215,6 @@ def even_lags(name: str, length: int, count: int, seed: int) -> Tensor:
     return low + moved.round().long() % (high - low + 1)
 
 
-def significant(number: float | Tensor, digits: int = 6) -> float:
-    """A number with so many digits: further ones are the rounding of one machine."""
-    return float(f"{float(number):.{digits}g}")
+def reached(times: int) -> list[str]:
+    """The buckets that lie below `times` L."""
+    return [name for name, (_, high) in BUCKETS.items() if high <= times]

@@ -19,17 +19,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from .lag_codes import (
     CYCLES,
     PROTOCOLS,
     VARIANTS,
     amplitudes,
-    significant,
 )
 from .lag_codes import path as phase_path
-from .lightcone_claims import stability_claims
-from .number_types import TYPES, first_overflow, predicted_overflow
+from .rounding import TYPES, first_overflow, predicted_overflow, quantize
+from .stability_claims import RULES, stability_sentences
 
 __all__ = ["EXPERIMENT", "TYPES", "first_overflow", "predicted_overflow", "stability"]
 
@@ -68,6 +68,14 @@ def _collisions(angles: Tensor) -> tuple[float, float]:
     return shares[0], shares[1]
 
 
+def _attention(bias: Tensor, lags: Tensor) -> dict[str, float | Tensor]:
+    """Entropy, support and mean distance of the softmax of a bias."""
+    weights = bias.softmax(0)
+    entropy = float(torch.special.entr(weights).sum())
+    distance = (weights * lags).sum()
+    return {"entropy": entropy, "support": math.exp(entropy), "distance": distance}
+
+
 def stability(name: str, count: int, length: int, protocol: str) -> dict[str, float]:
     """Every number of one variant over the lags 0 … count - 1.
 
@@ -94,8 +102,6 @@ def stability(name: str, count: int, length: int, protocol: str) -> dict[str, fl
     omegas = [2 * math.pi * c / length for c in cycles]
     omega = omegas[len(omegas) // 2]
     bias = heights[:, -1] * torch.cos(omega * p)
-    weights = bias.softmax(0)
-    entropy = float(torch.special.entr(weights).sum())
     far = slice(count // 2, count)
     steps = omega * (p[far][1:] - p[far][:-1])
     picked = torch.linspace(count // 2, count - 1, min(SAMPLES, count - count // 2))
@@ -106,14 +112,13 @@ def stability(name: str, count: int, length: int, protocol: str) -> dict[str, fl
     found: dict[str, float | Tensor] = {
         "norm": _norm(heights[-1]),
         "bias": bias.abs().max(),
-        **{"entropy": entropy, "support": math.exp(entropy)},
-        "distance": (weights * lags).sum(),
+        **_attention(bias, lags),
         "phase_ratio": p[-1] - p[-2],
         "span": omega * (p[-1] - p[count // 2]),
         "local": (steps < THRESHOLD).double().mean(),
         **{"wrapped": wrapped, "joint": joint, "condition": _condition(columns)},
-        "int8": _rounded(heights, 127),
-        "int4": _rounded(heights, 7),
+        "int8": _rounded(heights, 8),
+        "int4": _rounded(heights, 4),
     }
     # A bound of 2 or 1 that is met from below to the sixth digit must not look like a breach.
     digits = {"norm": 9, "bias": 9}
@@ -139,9 +144,8 @@ def _norm(values: Tensor) -> Tensor:
     return found
 
 
-def _rounded(heights: Tensor, top: int) -> Tensor:
-    step = heights.abs().max() / top
-    return _norm(torch.round(heights / step) * step - heights) / _norm(heights)
+def _rounded(heights: Tensor, bits: int) -> Tensor:
+    return _norm(quantize(heights, bits) - heights) / _norm(heights)
 
 
 def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
@@ -162,10 +166,6 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
         row = {**cell.key, "type": name, "predicted": said, "overflow": lost, "equal": same}
         rows.append(row)
     return rows
-
-
-def _settings(positions: Sequence[int], looked_at: int) -> dict[str, Any]:
-    return {"length": 1024, "positions": list(positions), "looked_at": looked_at}
 
 
 def _tables() -> tuple[Table, ...]:
@@ -218,19 +218,18 @@ EXPERIMENT = Experiment(
     question="What grows with the lag, what stays bounded, and what does the bound cost?",
     claims=("P-F1", "P-F2", "P-F3", "P-U1", "P-U2"),
     presets={
-        "smoke": Preset("smoke", (0,), _settings([1024, 32768], 1 << 15), "4 core-seconds"),
-        "book": Preset("book", (0,), _settings(LENGTHS, 1 << 20), "20 core-seconds"),
-        "paper": Preset(
-            "paper",
-            (0,),
-            _settings(LENGTHS, 1 << 20),
-            "as book: the reference's 1,024 to 32,768 positions, and five doublings more",
-        ),
+        name: Preset(name, (0,), {"length": 1024, "positions": counts, "looked_at": looked}, cost)
+        for name, counts, looked, cost in (
+            ("smoke", [1024, 32768], 1 << 15, "4 core-seconds"),
+            ("book", LENGTHS, 1 << 20, "20 core-seconds"),
+            ("paper", LENGTHS, 1 << 20, "as book: the reference's six lengths, and five more"),
+        )
     },
     cells=_cells,
     run_cell=_run_cell,
     tables=_tables(),
-    sentences=stability_claims,
+    sentences=stability_sentences,
+    verdicts=RULES,
     deterministic=True,
     revision=2,  # norms are taken in fp64
 )

@@ -13,7 +13,8 @@ best for the bucket would reach on the same pairs: there the code is judged, not
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,38 +22,19 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from ...training import stream
-from ...training.seeding import stream_seed
-from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
+from ..engine.plain_json import significant
+from ..engine.spec import Cell, CellContext, Experiment, Table
 from ..engine.store import Result
-from .lag_codes import (
-    BUCKETS,
-    CYCLES,
-    FOCUS,
-    PHASES,
-    PRECISIONS,
-    PROTOCOLS,
-    VARIANTS,
-    bucket,
-    code,
-    even_lags,
-    quantize,
-    significant,
-)
-from .resolution_claim import SMALLEST_EFFECT, resolution_claim
+from .grids import cells_of, codes_of, presets_of, training_seed
+from .lag_codes import FOCUS, PHASES, PRECISIONS, VARIANTS, bucket, even_lags, reached, standardized
+from .resolution_claims import SMALLEST_EFFECT, phase_sentence, resolution_claim
+from .rounding import quantize
 
-__all__ = ["EXPERIMENT", "best_threshold", "standardized"]
+__all__ = ["EXPERIMENT", "best_threshold"]
 
-CHANCE = 0.5  # of both accuracies
+VALUES = ("hard_pair_accuracy", "best_threshold")  # of the network, and of the code itself
+CHANCE = 0.5  # of both
 NEIGHBOURS = 8  # tokens: how far a near negative may lie from its query
-
-
-def standardized(rows: Tensor, like: Tensor) -> Tensor:
-    """Rows by the mean and standard deviation that each channel has in `like`.
-
-    Limits: a channel that rounding left without a spread is divided by 1e-6, as in the reference:
-    outside `like` it then takes values of 1e6 and more.
-    """
-    return (rows - like.mean(0)) / like.std(0).clamp_min(1e-6)
 
 
 def _network(channels: int, seed: int) -> nn.Module:
@@ -154,34 +136,10 @@ def _exam(
     }
 
 
-def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
-    return [
-        Cell({"protocol": protocol, "method": method, "precision": precision, "seed": seed})
-        for protocol in PROTOCOLS
-        for method in (VARIANTS if protocol == "paper" else {**VARIANTS, **PHASES})
-        for precision in PRECISIONS
-        for seed in seeds
-    ]
-
-
-def _seed(cell: Cell) -> int:
-    """paper: another one for every code and precision; fair: one, so that all are paired."""
-    if cell.key["protocol"] == "fair":
-        return stream_seed(cell.seed, "pairs")
-    variant, precision = list(VARIANTS), list(PRECISIONS)
-    return (
-        cell.seed
-        + 1009 * variant.index(cell.key["method"])
-        + 9176 * precision.index(cell.key["precision"])
-    )
-
-
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     settings, fair = context.settings, cell.key["protocol"] == "fair"
     length, noise = settings["length"], settings["noise"] if fair else 0.0
-    lags = torch.arange(1, length * settings["times"])
-    lags = lags.to(torch.float64 if fair else torch.float32)
-    clean = code(cell.key["method"], lags, length, settings["cycles"][cell.key["protocol"]])
+    clean = codes_of(cell, settings, settings["times"])
     rounded = quantize(clean, PRECISIONS[cell.key["precision"]], dim=0)
 
     def sides(name: str) -> tuple[Tensor, Tensor]:
@@ -194,11 +152,11 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
         return stored, stored
 
     stored, asked = sides("train")
-    network = _trained(stored, asked, settings, noise, _seed(cell))
+    network = _trained(
+        stored, asked, settings, noise, training_seed(cell, "pairs", tuple(VARIANTS))
+    )
     rows = []
-    for name, (_, high) in BUCKETS.items():
-        if high > settings["times"]:
-            continue
+    for name in reached(settings["times"]):
         stored, asked = sides(name)
         own = even_lags(name, length, settings["queries"], cell.seed) - bucket(name, length)[0]
         hidden = asked[own]
@@ -209,22 +167,12 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     return rows
 
 
-def _settings(steps: int, batch: int, queries: int) -> dict[str, Any]:
-    return {
-        **{"length": 1024, "times": 32, "steps": steps, "batch": batch, "queries": queries},
-        **{"noise": 0.01, "cycles": {key: list(value) for key, value in CYCLES.items()}},
-    }
-
-
 def _sentences(result: Result) -> list[str]:
-    """P-F4 from the networks; from the best threshold; and where a distance was no number."""
-    said = resolution_claim(result, "hard_pair_accuracy", chance=CHANCE)
-    ideal = resolution_claim(result, "best_threshold", chance=CHANCE)
+    """Phases alone by the networks and by the best threshold; where a distance was no number."""
     lost = [r for r in result.where(protocol="paper", bucket="x16_32").rows if r["nearest"] is None]
     where = sorted({f"{row['method']} at {row['precision']}" for row in lost})
     return [
-        *(f"Trained: {sentence}" for sentence in said),
-        *(f"With the best threshold: {sentence}" for sentence in ideal),
+        *(s for value in VALUES for s in phase_sentence(result, value, chance=CHANCE)),
         *(
             f"paper: distances of {name} leave fp32, so no pair of it is accepted and every one "
             "counts as told apart."
@@ -281,19 +229,15 @@ EXPERIMENT = Experiment(
     name="pair_resolution",
     question="Can a network trained on near lags tell a far lag from the one most like it?",
     claims=("P-F4",),
-    presets={
-        "smoke": Preset("smoke", (0,), _settings(10, 64, 8), "3 core-seconds"),
-        "book": Preset("book", (0, 1, 2, 3, 4), _settings(320, 512, 96), "3 core-minutes"),
-        "paper": Preset(
-            "paper",
-            (0, 1, 2, 3, 4),
-            _settings(320, 512, 96),
-            "as book, which has the paper's size; the reference has seed 0 alone",
-        ),
-    },
-    cells=_cells,
+    presets=presets_of(
+        {"steps": 10, "batch": 64, "queries": 8},
+        {"times": 32, "steps": 320, "batch": 512, "queries": 96, "noise": 0.01},
+        ("3 core-seconds", "3 core-minutes"),
+    ),
+    cells=cells_of({"paper": tuple(VARIANTS), "fair": (*VARIANTS, *PHASES)}, tuple(PRECISIONS)),
     run_cell=_run_cell,
     baseline="scaled",
     tables=_tables(),
     sentences=_sentences,
+    verdicts={"P-F4": partial(resolution_claim, values=VALUES, chance=CHANCE)},
 )

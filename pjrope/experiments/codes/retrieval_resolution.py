@@ -9,41 +9,24 @@ the eight codes there are the three phases alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ...training import stream
-from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
-from ..engine.store import Result
-from .lag_codes import (
-    BUCKETS,
-    CYCLES,
-    FOCUS,
-    PHASES,
-    PRECISIONS,
-    PROTOCOLS,
-    VARIANTS,
-    code,
-    even_lags,
-    normalized,
-    quantize,
-    significant,
-)
-from .resolution_claim import resolution_claim
+from ..engine.plain_json import significant
+from ..engine.spec import Cell, CellContext, Experiment, Table
+from .grids import cells_of, codes_of, presets_of
+from .lag_codes import FOCUS, PHASES, PRECISIONS, VARIANTS, even_lags, noisy, normalized, reached
+from .resolution_claims import phase_sentence, resolution_claim
+from .rounding import quantize
 
-__all__ = ["EXPERIMENT", "NEAR", "noisy", "retrieve"]
+__all__ = ["EXPERIMENT", "NEAR", "retrieve"]
 
 NEAR = 64  # tokens
-
-
-def noisy(rows: Tensor, noise: float, generator: torch.Generator) -> Tensor:
-    """Rows of unit length, each moved in a random direction by about `noise`, and unit again."""
-    rows = normalized(rows)
-    shift = torch.randn(rows.shape, generator=generator, dtype=torch.float64).to(rows)
-    return normalized(rows + noise / rows.shape[1] ** 0.5 * shift)
 
 
 def retrieve(keys: Tensor, queries: Tensor, rows: Tensor) -> dict[str, float]:
@@ -70,28 +53,15 @@ def retrieve(keys: Tensor, queries: Tensor, rows: Tensor) -> dict[str, float]:
     }
 
 
-def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
-    return [
-        Cell({"protocol": protocol, "method": method, "seed": seed})
-        for protocol in PROTOCOLS
-        for method in (VARIANTS if protocol == "paper" else {**VARIANTS, **PHASES})
-        for seed in seeds
-    ]
-
-
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     settings, fair = context.settings, cell.key["protocol"] == "fair"
-    length, method, seed = settings["length"], cell.key["method"], cell.seed
-    lags = torch.arange(1, length * settings["times"], device=context.device)
-    lags = lags.to(torch.float64 if fair else torch.float32)
-    clean = code(method, lags, length, settings["cycles"][cell.key["protocol"]])
+    length, seed = settings["length"], cell.seed
+    clean = codes_of(cell, settings, settings["times"], context.device)
     rows = []
     for precision, bits in PRECISIONS.items():
         stored = normalized(quantize(clean, bits, dim=0))
-        for name, (_, high) in BUCKETS.items():
-            if high > settings["times"]:
-                continue
-            own = even_lags(name, length, settings["queries"], seed).to(lags.device) - 1
+        for name in reached(settings["times"]):
+            own = even_lags(name, length, settings["queries"], seed).to(clean.device) - 1
             asked = stored[own]
             if fair:  # the same noise for every code of as many channels
                 asked = noisy(clean[own], settings["noise"], stream(seed, "noise", name))
@@ -99,17 +69,6 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
             row = {**cell.key, "precision": precision, "bucket": name}
             rows.append(row | {key: significant(value) for key, value in found.items()})
     return rows
-
-
-def _settings(times: int, queries: int) -> dict[str, Any]:
-    return {
-        **{"length": 1024, "times": times, "queries": queries, "noise": 0.01},
-        "cycles": {key: list(value) for key, value in CYCLES.items()},
-    }
-
-
-def _sentences(result: Result) -> list[str]:
-    return resolution_claim(result, "top1")
 
 
 def _table(title: str, value: str, where: Mapping[str, Any], **more: Any) -> Table:
@@ -156,19 +115,15 @@ EXPERIMENT = Experiment(
     name="retrieval_resolution",
     question="Does a lag's code find its own key among the keys of all lags to 32 L?",
     claims=("P-F4",),
-    presets={
-        "smoke": Preset("smoke", (0,), _settings(32, 16), "3 core-seconds"),
-        "book": Preset("book", (0, 1, 2, 3, 4), _settings(32, 128), "1 core-minute"),
-        "paper": Preset(
-            "paper",
-            (0, 1, 2, 3, 4),
-            _settings(32, 128),
-            "as book, which has the paper's size; the reference has seed 0 alone",
-        ),
-    },
-    cells=_cells,
+    presets=presets_of(
+        {"queries": 16},
+        {"times": 32, "queries": 128, "noise": 0.01},
+        ("3 core-seconds", "1 core-minute"),
+    ),
+    cells=cells_of({"paper": tuple(VARIANTS), "fair": (*VARIANTS, *PHASES)}),
     run_cell=_run_cell,
     baseline="scaled",
     tables=_tables(),
-    sentences=_sentences,
+    sentences=partial(phase_sentence, value="top1"),
+    verdicts={"P-F4": partial(resolution_claim, values=["top1"])},
 )

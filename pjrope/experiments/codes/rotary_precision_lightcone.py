@@ -14,11 +14,11 @@ import torch
 
 from ...kernels import JordanRoPE, PJRotary, PositionKernel, RoPE
 from ...training import stream
-from ..analysis.compare import summary
+from ..analysis.statistics import summary
 from ..analysis.words import listed
+from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..engine.store import Result, select
-from .lag_codes import significant
 from .rotary_precision import HEAD_DIM, HEADS, LENGTH
 
 __all__ = ["EXPERIMENT", "KERNELS", "PATHS", "make", "moved"]

@@ -15,8 +15,15 @@ from torch import Tensor
 
 from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
-from .fixed_kernel_claims import CONTROL, PAPER, claims_k, grape_claim
-from .least_squares import qr_fit, span_name
+from .fixed_kernel_claims import (
+    CONTROL,
+    PAPER,
+    RULES,
+    grape_claim,
+    grape_sentences,
+    kernel_sentences,
+)
+from .least_squares import described, judged, qr_fit, span_name
 from .spans import GRAPE, Lags, design
 from .teachers import TEACHERS
 
@@ -144,7 +151,8 @@ EXPERIMENT = Experiment(
     cells=_grid(TARGETS, METHODS),
     run_cell=_run_cell,
     tables=_tables("8L"),
-    sentences=claims_k,
+    sentences=described(kernel_sentences),
+    verdicts={claim: judged(claim, rule) for claim, rule in RULES.items()},
     deterministic=True,
 )
 
@@ -156,6 +164,7 @@ GRAPE_GRID = Experiment(
     cells=_grid(GRAPE_TARGETS, GRAPE_METHODS),
     run_cell=_run_cell,
     tables=_tables("32L"),
-    sentences=grape_claim,
+    sentences=described(grape_sentences, "32L"),
+    verdicts={"P-X1": judged("P-X1", grape_claim, "32L")},
     deterministic=True,
 )

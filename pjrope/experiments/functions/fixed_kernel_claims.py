@@ -7,15 +7,16 @@ it if it is above 1 % at every frequency. The protocol's own figures were known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from ..analysis.claims import Outcome, Verdict
 from ..analysis.words import listed
-from ..engine.store import Result
-from .least_squares import Fits, format_error
+from .least_squares import Fits, error_of, format_error
 
-__all__ = ["claims_k", "grape_claim"]
+__all__ = ["RULES", "grape_claim", "grape_sentences", "kernel_sentences"]
 
-REPRODUCED, CAVEAT, NOT = "reproduced", "reproduced with a caveat", "not reproduced"
+Pair = tuple[str, str]
 
 JETS = tuple(f"jets_{r}" for r in (1, 2, 3))
 DAMPED = tuple(f"damped_{r}" for r in (1, 2, 3))
@@ -24,7 +25,7 @@ LIGHTCONE = ("lightcone", "lightcone_asinh")
 PAPER = ("rope", "alibi", "asinh", "rope_alibi", *JETS, *DAMPED, *DAMPED_AFFINE, *LIGHTCONE)
 WAVES = ("rope", "rope_alibi", *JETS, *DAMPED, *DAMPED_AFFINE)
 LINEAR = ("alibi", "rope_alibi", *DAMPED_AFFINE)
-CONTROL = "jets_affine_2"
+CONTROL, WEAK = "jets_affine_2", "recency_weak_jet"
 SPANNED = {  # by construction: which of the fifteen have a jet teacher among their columns
     "first_jet": JETS,
     "second_jet": (*DAMPED[1:], *DAMPED_AFFINE[1:]),
@@ -33,13 +34,119 @@ SPANNED = {  # by construction: which of the fifteen have a jet teacher among th
 SPECIAL = ("grape_m", "grape_a", "grape_ma")
 
 
-def _others(methods: Iterable[str]) -> list[str]:
-    chosen = {*methods}
-    return [m for m in PAPER if m not in chosen]
+@dataclass(frozen=True)
+class Cases:
+    """Pairs of a teacher and a basis: which should be held and which missed, and which are."""
+
+    fits: Fits
+    inside: Sequence[Pair]
+    outside: Sequence[Pair]
+
+    @classmethod
+    def of(
+        cls, fits: Fits, wanted: Mapping[str, Sequence[str]], others: Sequence[str] = PAPER
+    ) -> Cases:
+        """Teacher → bases that should hold it; of the others, all should miss it."""
+        inside = [(t, m) for t, bases in wanted.items() for m in bases]
+        outside = [(t, m) for t, bases in wanted.items() for m in others if m not in bases]
+        return cls(fits, inside, outside)
+
+    @property
+    def held(self) -> int:
+        return sum(bool(self.fits.held(t, [m])) for t, m in self.inside)
+
+    @property
+    def near(self) -> int:
+        return sum(bool(self.fits.near(t, [m])) for t, m in self.inside)
+
+    @property
+    def missed(self) -> int:
+        return sum(bool(self.fits.missed(t, [m])) for t, m in self.outside)
+
+    @property
+    def false(self) -> int:
+        """Outside, and held."""
+        return sum(bool(self.fits.held(t, [m])) for t, m in self.outside)
+
+    def verdict(self, claim: str, fair: bool, whole: bool, more: str = "") -> Verdict:
+        """Contradicted unless fair, in part unless whole; with the worst errors."""
+        outcome: Outcome = "reproduced" if whole else "reproduced in part"
+        inside, outside = len(self.inside), len(self.outside)
+        because = f"{self.held} of {inside} bases that should hold a teacher do, {self.missed} of "
+        because += f"{outside} others miss it{more}"
+        found = (
+            error_of("largest error inside", max(self.fits.error(*p) for p in self.inside)),
+            error_of("smallest outside", min(self.fits.error(*p) for p in self.outside)),
+        )
+        outcome = outcome if fair else "contradicted"
+        return Verdict(claim, outcome, because, self.fits.evidence(*found))
+
+    def exact(self, claim: str) -> Verdict:
+        """Contradicted if a basis inside does not hold or one outside does; in part if one comes near."""
+        fair = self.held == len(self.inside) and not self.false
+        return self.verdict(claim, fair, self.missed == len(self.outside))
 
 
-def _names(methods: Sequence[str]) -> str:
-    return listed(methods) if methods else "none"
+def phase_claim(fits: Fits) -> Verdict:
+    """P-K1: bases with cos wd and sin wd hold the phase, others do not.
+
+    Rule: *reproduced* if all of them hold it and all others miss it; *in part* if all of them come
+    near and all others miss it; *contradicted* otherwise.
+    """
+    cases = Cases.of(fits, {"phase": WAVES})
+    fair = cases.near == len(cases.inside) and cases.missed == len(cases.outside)
+    return cases.verdict("P-K1", fair, cases.held == len(cases.inside))
+
+
+def jets_claim(fits: Fits) -> Verdict:
+    """P-K2: a jet of order r is held if and only if its order, with its damping, is in the basis.
+
+    Rule: every basis that has the teacher among its columns must hold it, or P-K2 is
+    *contradicted*. It is *reproduced* if all others miss it; *in part* if some do not miss it but
+    none of them holds it.
+    """
+    return Cases.of(fits, SPANNED).exact("P-K2")
+
+
+def affine_claim(fits: Fits) -> Verdict:
+    """P-K3: only bases with x carry a distance beyond L; recency with a weak jet is in none.
+
+    Rule: *reproduced* if every basis with x holds the linear teacher, all others miss it, and none
+    of the fifteen holds recency_weak_jet; *in part* if, besides, the control (jets to order 2
+    without damping, and x) holds recency_weak_jet, so that only the list of bases lacked it;
+    *contradicted* otherwise.
+    """
+    cases = Cases.of(fits, {"linear": LINEAR})
+    weak = fits.held(WEAK, PAPER)
+    control = bool(fits.held(WEAK, [CONTROL]))
+    fair = cases.held == len(cases.inside) and cases.missed == len(cases.outside) and not weak
+    more = f"; {WEAK} is held by {len(weak)} of the fifteen, and by the control" * control
+    return cases.verdict("P-K3", fair, not control, more)
+
+
+def lightcone_claim(fits: Fits) -> Verdict:
+    """P-K4: light-cone teachers are held by light-cone bases alone.
+
+    Rule: *reproduced* if both light-cone bases hold lc_core, the one with asinh x holds lc_affine,
+    and every other of the fifteen misses them (the light cone without asinh x must miss lc_affine
+    too); *in part* if none of the others holds them, but some do not miss; *contradicted*
+    otherwise.
+    """
+    return Cases.of(fits, {"lc_core": LIGHTCONE, "lc_affine": LIGHTCONE[1:]}).exact("P-K4")
+
+
+def grape_claim(fits: Fits) -> Verdict:
+    """P-X1, on lag functions: RoPE, ALiBi and their sum miss jets that Fourier jets hold.
+
+    Rule: *reproduced* if at 32 L the three special cases miss both jets and Fourier jets of the
+    jet's order or higher hold them; *in part* if one of the special cases comes near a jet without
+    holding it; *contradicted* otherwise.
+    """
+    wanted = {"jet_1": ("jets_1", "jets_2"), "jet_2": ("jets_2",)}
+    return Cases.of(fits, wanted, SPECIAL).exact("P-X1")
+
+
+RULES = {"P-K1": phase_claim, "P-K2": jets_claim, "P-K3": affine_claim, "P-K4": lightcone_claim}
 
 
 def _range(errors: Sequence[float]) -> str:
@@ -47,165 +154,55 @@ def _range(errors: Sequence[float]) -> str:
     return " to ".join(dict.fromkeys((format_error(min(errors)), format_error(max(errors)))))
 
 
-def phase_claim(fits: Fits) -> list[str]:
-    """K1: bases with cos wd and sin wd hold the phase, others do not.
-
-    Rule: *reproduced* if all of them hold it and all others miss it; *with a caveat* if all of
-    them come near and all others miss it; *not reproduced* otherwise.
-    """
-    held, near = fits.held("phase", WAVES), fits.near("phase", WAVES)
-    others = _others(WAVES)
-    missed = fits.missed("phase", others)
-    fair = len(near) == len(WAVES) and len(missed) == len(others)
-    word = NOT if not fair else REPRODUCED if len(held) == len(WAVES) else CAVEAT
-    short = [m for m in WAVES if m not in held]
-    told = (
-        f"P-K1, {word}: of {len(WAVES)} bases with cos ωd and sin ωd, {len(held)} hold the phase "
-    )
-    told += f"to 8L; of {len(others)} without, {len(missed)} miss it."
-    if not short:
-        return [told]
-    worst = {m: fits.error("phase", m) for m in short}
-    list_ = ", ".join(f"{m} {format_error(error)}" for m, error in worst.items())
-    return [told, f"Damped waves are not waves; largest relative error at 8L: {list_}."]
+def _smallest(fits: Fits, targets: Sequence[str], methods: Sequence[str]) -> str:
+    told = "; ".join(f"{t} {fits.smallest(t, methods)}" for t in targets)
+    return f"Smallest basis that holds a teacher (columns beside the constant): {told}."
 
 
-def jets_claim(fits: Fits) -> list[str]:
-    """K2: a jet of order r is held if and only if its order, with its damping, is in the basis.
-
-    Rule: every basis that has the teacher among its columns must hold it, or K2 is *not
-    reproduced*. It is *reproduced* if all others miss it; *with a caveat* if some do not miss it
-    but none of them holds it.
-    """
-    inside = [(t, m) for t, bases in SPANNED.items() for m in bases]
-    outside = [(t, m) for t, bases in SPANNED.items() for m in _others(bases)]
-    held = [(t, m) for t, m in inside if fits.held(t, [m])]
-    missed = [(t, m) for t, m in outside if fits.missed(t, [m])]
-    false = [(t, m) for t, m in outside if fits.held(t, [m])]
-    fair = len(held) == len(inside) and not false
-    word = NOT if not fair else REPRODUCED if len(missed) == len(outside) else CAVEAT
-    close = [
-        f"{m} on {t} ({format_error(fits.error(t, m))})" for t, m in outside if (t, m) not in missed
-    ]
+def kernel_sentences(fits: Fits) -> list[str]:
+    """What comes near without holding, the smallest exact bases, precision and conditioning."""
+    methods = (*PAPER, CONTROL)
+    targets = list(dict.fromkeys(row["target"] for row in fits.result.rows))
+    short = {m: fits.error("phase", m) for m in WAVES if not fits.held("phase", [m])}
+    outside = Cases.of(fits, SPANNED).outside
+    close = {(t, m): fits.error(t, m) for t, m in outside if not fits.missed(t, [m])}
     undamped = {t: min(fits.error(t, m) for m in JETS) for t in ("second_jet", "third_jet")}
-    return [
-        f"P-K2, {word}: in {len(held)} of {len(inside)} cases in which a basis has the jet among its "
-        f"columns it holds it to 8L; of {len(outside)} other cases {len(missed)} miss it.",
-        f"Without the jet among its columns, and not missing it: {_names(close)}.",
-        "Order alone is not enough: without damping, orders up to 3 leave at least "
-        + " and ".join(f"{format_error(e)} of the variance of {t}" for t, e in undamped.items())
-        + " at 8L. The damped bases have the teachers' own damping, by construction.",
-    ]
-
-
-def affine_claim(fits: Fits) -> list[str]:
-    """K3: only bases with x carry a distance beyond L; recency with a weak jet is in none.
-
-    Rule: *reproduced* if every basis with x holds the linear teacher, all others miss it, and none
-    of the fifteen holds recency_weak_jet; *with a caveat* if, besides, the control (jets to order
-    2 without damping, and x) holds recency_weak_jet, so that only the list of bases lacked it; *not
-    reproduced* otherwise.
-    """
-    weak = "recency_weak_jet"
-    held, others = fits.held("linear", LINEAR), _others(LINEAR)
-    missed = fits.missed("linear", others)
-    fair = len(held) == len(LINEAR) and len(missed) == len(others) and not fits.held(weak, PAPER)
-    control = bool(fits.held(weak, [CONTROL]))
-    best = min(PAPER, key=lambda m: fits.error(weak, m))
-    return [
-        f"P-K3, {NOT if not fair else CAVEAT if control else REPRODUCED}: {len(held)} of "
-        f"{len(LINEAR)} bases with x hold it to 8L, {len(missed)} of {len(others)} without miss it.",
-        f"Of the fifteen, {len(fits.held(weak, PAPER))} hold {weak}; the closest is {best}, relative "
-        f"error {format_error(fits.error(weak, best))} at 8L. The control {CONTROL} "
-        f"{'holds it' if control else 'does not'}: {format_error(fits.error(weak, CONTROL))}.",
-    ]
-
-
-def lightcone_claim(fits: Fits) -> list[str]:
-    """K4: light-cone teachers are held by light-cone bases alone.
-
-    Rule: *reproduced* if both light-cone bases hold lc_core, the one with asinh x holds lc_affine,
-    and every other of the fifteen misses them (the light cone without asinh x must miss lc_affine
-    too); *with a caveat* if none of the others holds them, but some do not miss; *not reproduced*
-    otherwise.
-    """
-    wanted = {"lc_core": LIGHTCONE, "lc_affine": LIGHTCONE[1:]}
-    held = all(len(fits.held(t, bases)) == len(bases) for t, bases in wanted.items())
-    others = [(t, m) for t, bases in wanted.items() for m in _others(bases)]
-    missed = [pair for pair in others if fits.missed(pair[0], pair[1:])]
-    false = [pair for pair in others if fits.held(pair[0], pair[1:])]
-    word = NOT if not held or false else REPRODUCED if len(missed) == len(others) else CAVEAT
+    weak = fits.ranking(WEAK, PAPER)[0]
+    exact = [(t, m) for t in targets for m in fits.held(t, methods)]
+    narrow = max(max(fits.errors(t, m, field="fp32")) for t, m in exact)
+    condition = {m: max(fits.errors("phase", m, "L", field="condition")) for m in methods}
+    worst = max(condition, key=lambda m: condition[m])
     cone = LIGHTCONE[0]
     return [
-        f"P-K4, {word}: lc_core is held by {_names(fits.held('lc_core', PAPER))}, lc_affine by "
-        f"{_names(fits.held('lc_affine', PAPER))}; of {len(others)} other cases {len(missed)} miss "
-        "the teacher at 8L.",
+        "Damped waves are not waves; largest relative error at 8L: "
+        + (", ".join(f"{m} {format_error(error)}" for m, error in short.items()) or "none")
+        + ".",
+        "Without the jet among its columns, and not missing it: "
+        + listed([f"{m} on {t} ({format_error(e)})" for (t, m), e in close.items()] or ["none"])
+        + ".",
+        "Order alone is not enough: without damping, orders up to 3 leave at least "
+        + " and ".join(f"{format_error(e)} of the variance of {t}" for t, e in undamped.items())
+        + " at 8L.",
+        f"Closest to {WEAK} of the fifteen is {weak}, relative error "
+        f"{format_error(fits.error(WEAK, weak))} at 8L; the control {CONTROL} has "
+        f"{format_error(fits.error(WEAK, CONTROL))}.",
         f"Far out nothing stands in for a missing asinh x: over the frequencies {cone} leaves "
         f"{_range(fits.errors('lc_affine', cone, 'L'))} of lc_affine's variance on d < L and "
         f"{_range(fits.errors('lc_affine', cone))} on d < 8L.",
+        _smallest(fits, targets, methods),
+        f"Where fp64 holds a teacher, fp32 leaves at most {format_error(narrow)} of its variance at "
+        f"8L. The largest condition number is {condition[worst]:.0f}, of {worst}.",
     ]
 
 
-def claims_k(result: Result) -> list[str]:
-    """The four claims, the smallest exact basis of each teacher, precision and conditioning."""
-    fits = Fits(result, "8L")
-    methods = (*PAPER, CONTROL)
-    targets = list(dict.fromkeys(row["target"] for row in result.rows))
-    try:
-        claims = [
-            sentence
-            for claim in (phase_claim, jets_claim, affine_claim, lightcone_claim)
-            for sentence in claim(fits)
-        ]
-        smallest = [f"{t} {fits.smallest(t, methods)}" for t in targets]
-        exact = [(t, m) for t in targets for m in fits.held(t, methods)]
-        narrow = max(max(fits.errors(t, m, field="fp32")) for t, m in exact)
-        condition = {m: max(fits.errors("phase", m, "L", field="condition")) for m in methods}
-    except KeyError:
-        return []
-    worst = max(condition, key=lambda m: condition[m])
+def grape_sentences(fits: Fits) -> list[str]:
+    """What the special cases explain near and far, and the smallest exact bases."""
+    near, far = (1 - min(fits.error("jet_1", m, span) for m in SPECIAL) for span in ("L", "32L"))
+    methods = (*SPECIAL, "jets_1", "jets_2", "lightcone")
     return [
-        *claims,
-        "Smallest basis that holds a teacher (columns beside the constant): "
-        + "; ".join(smallest)
-        + ".",
-        f"Where fp64 holds a teacher, fp32 leaves at most {format_error(narrow)} of its variance at 8L.",
-        f"The largest condition number is {condition[worst]:.0f}, of {worst}.",
-    ]
-
-
-def grape_claim(result: Result) -> list[str]:
-    """Sentences on X1: RoPE, ALiBi and their sum miss jets that Fourier jets hold.
-
-    Rule: *reproduced* if at 32 L the three special cases miss both jets and Fourier jets of the
-    jet's order or higher hold them; *with a caveat* if one of the special cases comes near a jet
-    without holding it; *not reproduced* otherwise.
-    """
-    fits = Fits(result, "32L")
-    try:
-        pairs = [(t, m) for t in ("jet_1", "jet_2") for m in SPECIAL]
-        missed = [p for p in pairs if fits.missed(p[0], p[1:])]
-        false = [p for p in pairs if fits.held(p[0], p[1:])]
-        wanted = [("jet_1", "jets_1"), ("jet_1", "jets_2"), ("jet_2", "jets_2")]
-        held = [p for p in wanted if fits.held(p[0], p[1:])]
-        near = 1 - min(fits.error("jet_1", m, "L") for m in SPECIAL)
-        far = 1 - min(fits.error("jet_1", m) for m in SPECIAL)
-        cone = fits.error("phase", "lightcone")
-        smallest = [
-            f"{t} {fits.smallest(t, (*SPECIAL, 'jets_1', 'jets_2', 'lightcone'))}"
-            for t in ("phase", "recency", "jet_1", "jet_2", "lc_core")
-        ]
-    except KeyError:
-        return []
-    fair = len(held) == len(wanted) and not false
-    word = NOT if not fair else REPRODUCED if len(missed) == len(pairs) else CAVEAT
-    return [
-        f"P-X1, {word}: GRAPE's special cases miss a jet at 32L in {len(missed)} of {len(pairs)} "
-        f"cases; Fourier jets of its order hold it in {len(held)} of {len(wanted)}.",
         f"On d < L the best special case still explains {near:.3f} of x cos ωd, and {far:.3f} on "
         "d < 32L.",
-        f"Light-cone jets do not hold the phase either: relative error {format_error(cone)} at 32L.",
-        "Smallest basis that holds a teacher (columns beside the constant): "
-        + "; ".join(smallest)
-        + ".",
+        "Light-cone jets do not hold the phase either: relative error "
+        f"{format_error(fits.error('phase', 'lightcone'))} at 32L.",
+        _smallest(fits, ("phase", "recency", "jet_1", "jet_2", "lc_core"), methods),
     ]

@@ -16,23 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..analysis.claims import Verdict
 from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, ExperimentError, Preset, Table
-from ..engine.store import Result
-from .jordan_claims import (
-    BOUNDED,
-    CONTROLS,
-    JETS,
-    ORDERS,
-    PAPER,
-    SCALED,
-    SPLIT,
-    STRUCTURES,
-    hierarchy_claim,
-    product_claim,
-    structure_claim,
-)
-from .least_squares import Fits, normal_fit, qr_fit, span_name
+from . import jordan_claims as rules
+from .jordan_claims import BOUNDED, CONTROLS, JETS, ORDERS, PAPER, SCALED, SPLIT, STRUCTURES
+from .least_squares import Fits, described, judged, normal_fit, qr_fit, span_name
 from .spans import BASES, Lags, design
 from .teachers import TEACHERS
 
@@ -111,7 +100,7 @@ def settings(
     }
 
 
-def _presets(head_dim: int, small: Sequence[int], costs: Sequence[str]) -> dict[str, Preset]:
+def _presets(head_dim: int, small: tuple[int, int, int], costs: Sequence[str]) -> dict[str, Preset]:
     sizes = {
         "smoke": settings(64, 32, *small, [1, 2, 4, 8]),
         "book": settings(1024, head_dim, 16, 3, 5, [1, 2, 4, 8]),
@@ -131,7 +120,8 @@ def probe(
     targets: Sequence[str],
     methods: Sequence[str],
     shown: Sequence[str],
-    rule: Callable[[Fits], list[str]],
+    rule: Callable[[Fits], Verdict],
+    describe: Callable[[Fits], list[str]],
 ) -> Experiment:
     """A probe: every basis on every target.
 
@@ -139,7 +129,8 @@ def probe(
         name, question, claim, presets: as in `Experiment`.
         targets, methods: names in `TARGETS` and `BASES`.
         shown: methods of the first table, which stands in the README.
-        rule: fits → sentences; a KeyError (a filtered run) gives none.
+        rule: fits → verdict on the claim.
+        describe: fits → sentences.
     """
     if unknown := [*({*targets} - TARGETS.keys()), *({*methods, *shown} - BASES.keys())]:
         raise ExperimentError(f"{name}: {unknown[0]!r} is neither a target nor a basis")
@@ -152,12 +143,6 @@ def probe(
             for seed in seeds
         ]
 
-    def sentences(result: Result) -> list[str]:
-        try:
-            return rule(Fits(result, solver=PAPER_RIDGE))
-        except KeyError:
-            return []
-
     return Experiment(
         name=name,
         question=question,
@@ -166,7 +151,8 @@ def probe(
         cells=cells,
         run_cell=_run_cell,
         tables=_tables(targets, shown),
-        sentences=sentences,
+        sentences=described(describe, solver=PAPER_RIDGE),
+        verdicts={claim: judged(claim, rule, solver=PAPER_RIDGE)},
         deterministic=True,
     )
 
@@ -221,7 +207,8 @@ KERNELS = probe(
     "them to eight times the lags it was fitted on?",
     claim="J-K1",
     targets=("phase", "linear", "mixed"),
-    rule=product_claim,
+    rule=rules.product_claim,
+    describe=rules.product_sentences,
     **_COUPLED,
 )
 
@@ -231,7 +218,8 @@ STRUCTURED = probe(
     "the spacing of motifs?",
     claim="J-K2",
     targets=STRUCTURES,
-    rule=structure_claim,
+    rule=rules.structure_claim,
+    describe=rules.structure_sentences,
     **_COUPLED,
 )
 
@@ -248,5 +236,6 @@ JETS_GRID = probe(
         *("jordan_matched", "jordan_matched_m3", "jordan_matched_m4"),
     ),
     shown=("rope", "rope_split4", *BOUNDED[1:], "jordan_scaled_m4", *tuple(ORDERS.values())[1:]),
-    rule=hierarchy_claim,
+    rule=rules.hierarchy_claim,
+    describe=rules.hierarchy_sentences,
 )

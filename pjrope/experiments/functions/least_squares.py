@@ -1,16 +1,20 @@
-"""Least squares of columns to a lag function, and fits looked up by teacher, basis and span."""
+"""Least squares of columns to a lag function, and what rules read from the fits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..analysis.claims import Evidence, Finding, Scale, Verdict, measured, not_tested
 from ..engine.store import Result
 
-__all__ = ["HELD", "NEAR", "Fits", "format_error", "normal_fit", "qr_fit", "span_name"]
+__all__ = [
+    *("HELD", "NEAR", "Fits", "described", "error_of", "format_error", "judged"),
+    *("normal_fit", "qr_fit", "span_name"),
+]
 
 HELD, NEAR = (
     1e-9,
@@ -65,7 +69,7 @@ class Fits:
     """
 
     def __init__(self, result: Result, far: str = "8L", solver: str = "") -> None:
-        self.far, self.solver = far, solver
+        self.far, self.solver, self.result = far, solver, result
         self._rows: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for row in result.rows:
             key = (row["target"], row["method"], row["span"], row.get("solver", ""))
@@ -86,6 +90,17 @@ class Fits:
     def error(self, target: str, method: str, span: str = "", solver: str = "") -> float:
         """The largest relative error over the frequencies."""
         return max(self.errors(target, method, span, solver))
+
+    def finding(self, target: str, method: str, span: str = "", solver: str = "") -> Finding:
+        """The largest relative error, named."""
+        name = f"{method} on {target} at {span or self.far}"
+        return error_of(
+            f"{name}, {solver}" if solver else name, self.error(target, method, span, solver)
+        )
+
+    def evidence(self, *findings: Finding) -> Evidence:
+        """Findings with the scale of the run; nothing is random, so there is one seed."""
+        return Evidence(findings, Scale.of(self.result), 1)
 
     def held(self, target: str, methods: Iterable[str]) -> list[str]:
         """Bases whose error is below 1e-9 at every frequency."""
@@ -114,3 +129,36 @@ class Fits:
             return "none"
         least = min(size.values())
         return f"{' and '.join(m for m in size if size[m] == least)} ({least})"
+
+
+def error_of(name: str, error: float) -> Finding:
+    """A relative error as a finding."""
+    return measured(name, error, 1, "scientific")
+
+
+def judged(
+    claim: str, rule: Callable[[Fits], Verdict], far: str = "8L", solver: str = ""
+) -> Callable[[Result], Verdict]:
+    """A rule on fits as a rule on a result; "not tested" where rows are missing."""
+
+    def judge(result: Result) -> Verdict:
+        try:
+            return rule(Fits(result, far, solver))
+        except KeyError as error:
+            return not_tested(claim, f"no fit {error}, the run is filtered", result)
+
+    return judge
+
+
+def described(
+    describe: Callable[[Fits], list[str]], far: str = "8L", solver: str = ""
+) -> Callable[[Result], list[str]]:
+    """Sentences on fits as sentences on a result; none where rows are missing."""
+
+    def sentences(result: Result) -> list[str]:
+        try:
+            return describe(Fits(result, far, solver))
+        except KeyError:
+            return []
+
+    return sentences

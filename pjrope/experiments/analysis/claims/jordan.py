@@ -20,8 +20,9 @@ JORDAN = (
             "bases with as many columns or frequencies",
         ),
         rule="Reproduced if the basis with the target's damping holds the target at 8 L (relative "
-        "error below 1e-9) and no basis without a Jordan block does; in part if it holds it only "
-        "without the paper's ridge of 1e-4; contradicted if a basis without a Jordan block does.",
+        "error below 1e-9) and the paper's own, whose damping is another, is below all bases "
+        "without a coupled block; in part if it takes another damping or a smaller ridge than the "
+        "paper's; contradicted if a basis without a coupled block holds it, or none does.",
         written="after",
         chapter="forms",
     ),
@@ -32,9 +33,10 @@ JORDAN = (
         where="v1, structured benchmarks and signal regression",
         scale=Scale(length=1024, longest=8192, steps=300, parameters=394_368),
         needs=("the same frequencies for all bases", "RoPE on the truncated grid", "R², not error"),
-        rule="Probes: reproduced if the basis with the target's damping holds every target of the "
-        "Jordan family at 8 L and RoPE does not. Trained: reproduced if the coupled model beats "
-        "RoPE, the truncated grid and the direct sum that owns the frequency, in R² at 8 L.",
+        rule="Probes: reproduced if the basis with the target's damping holds all five targets at "
+        "8 L and RoPE none; in part if only those of the Jordan family. Trained: reproduced if the "
+        "coupled model beats RoPE, the truncated grid and the direct sum that owns the frequency, "
+        "in R² at 8 L.",
         written="after",
         chapter="forms",
     ),

@@ -57,7 +57,7 @@ _K = (
         scale=_FIXED,
         needs=("float64",),
         rule=_SPAN_RULE + "Reproduced if a light-cone basis holds each light-cone teacher and all "
-        "other bases miss it; contradicted otherwise.",
+        "other bases miss it; in part if another comes near; contradicted otherwise.",
         written="before",
         chapter="union",
     ),

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 import torch
@@ -24,11 +25,12 @@ from torch import Tensor
 from ....diagnostics import effective_mass, functional_energy, leave_one_order_out, sector_functions
 from ....kernels.pj import CHOSEN, OTHER, SECTORS, PJBias, PJInit
 from ....training import stream
+from ...engine.plain_json import significant
 from ...engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..fixed_kernel import TARGETS
 from ..spans import Lags
 from ..teachers import TEACHERS
-from .claims import CYCLED, INITIAL, PROTOCOL, claims_g
+from .claims import CYCLED, INITIAL, ORDERED, PROTOCOL, RULES, sentences
 
 __all__ = ["EXPERIMENT", "FREQUENCIES", "fit", "learner", "rows_of"]
 
@@ -39,11 +41,9 @@ LEARNING_RATE = 3e-2
 
 def gate_logits(initial: str) -> list[float]:
     """Logits of the gates of fj, affine and lc; the protocol's prefer fj by a fifth of a nat."""
-    if initial in ("protocol", CYCLED):
-        return list(PROTOCOL)
-    if initial == "uniform":
-        return [0.0, 0.0, 0.0]
-    return [CHOSEN if sector == initial else OTHER for sector in SECTORS]
+    known = {"protocol": PROTOCOL, CYCLED: PROTOCOL, "uniform": (0.0, 0.0, 0.0)}
+    own = (CHOSEN if sector == initial else OTHER for sector in SECTORS)
+    return list(known.get(initial, own))
 
 
 def learner(
@@ -69,14 +69,15 @@ def learner(
         signed_slope=True,
         init=PJInit(slope=0.0, zeta_scale=ZETA_SCALE),
     )
-    names = [f"{sector}_zeta_{part}" for sector in ("fj", "lc") for part in ("re", "im")]
+    names = ("fj_zeta_re", "fj_zeta_im", "lc_zeta_re", "lc_zeta_im")
     with torch.no_grad():
         kernel.omega.fill_(2 * math.pi * cycles / length)
         logits = torch.tensor([gate_logits(name) for name in initial])
         kernel.gate_logits.copy_(logits.repeat_interleave(len(restarts), 0))
-        draws = [_amplitudes(seed, restart, len(names)) for restart in restarts]
+        shape = (len(names), MAX_ORDER + 1)
+        draws = [torch.randn(shape, generator=stream(seed, "amplitudes", k)) for k in restarts]
         for name, values in zip(names, torch.stack(draws, 1), strict=True):
-            getattr(kernel, name).copy_(values.repeat(len(initial), 1))
+            getattr(kernel, name).copy_(ZETA_SCALE * values.repeat(len(initial), 1))
         for sector in ("fj", "lc"):
             weights = getattr(kernel, f"{sector}_alpha_logits")
             weights.copy_(torch.cat([_order_logits(name, restarts) for name in initial]))
@@ -86,27 +87,14 @@ def learner(
 
 def _order_logits(initial: str, restarts: Sequence[int]) -> Tensor:
     """Logits of the weights of orders, ``(restarts, R+1)``."""
-    logits = torch.zeros(len(restarts), MAX_ORDER + 1)
-    if initial == CYCLED:
-        logits.fill_(OTHER)
-        for row, restart in zip(logits, restarts, strict=True):
-            row[restart % (MAX_ORDER + 1)] = CHOSEN
-    return logits
-
-
-def _amplitudes(seed: int, restart: int, count: int) -> Tensor:
-    noise = torch.randn(count, MAX_ORDER + 1, generator=stream(seed, "amplitudes", restart))
-    return ZETA_SCALE * noise
+    if initial != CYCLED:
+        return torch.zeros(len(restarts), MAX_ORDER + 1)
+    preferred = torch.tensor(list(restarts))[:, None] % (MAX_ORDER + 1)
+    return torch.where(preferred == torch.arange(MAX_ORDER + 1), CHOSEN, OTHER)
 
 
 def fit(kernel: PJBias, teacher: Tensor, steps: int) -> None:
-    """Adam at a constant rate on the mean squared error over all lags, summed over heads.
-
-    Args:
-        kernel: trained in place.
-        teacher: ``(L,)`` its values on d < L.
-        steps: how many.
-    """
+    """Adam at a constant rate on the mean squared error to ``(L,)`` values, summed over heads."""
     lags = torch.arange(len(teacher), device=teacher.device)
     parameters = [p for p in kernel.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(parameters, lr=LEARNING_RATE)
@@ -126,12 +114,10 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     error = (kernel.lag_bias(lags[:length]) - teacher[:length]).square().mean(-1)
     best = error.detach().view(len(initial), restarts).argmin(1)
     heads = [i * restarts + int(k) for i, k in enumerate(best)]
-    which = {name: cell.key[name] for name in ("target", "cycles", "seed")}
+    rows = rows_of(kernel, target, teacher, length, heads)
     return [
-        {"method": name, **which, "restart": head % restarts, **row}
-        for name, head, row in zip(
-            initial, heads, rows_of(kernel, target, teacher, length, heads), strict=True
-        )
+        {**cell.key, "method": name, "restart": head % restarts, **row}
+        for name, head, row in zip(initial, heads, rows, strict=True)
     ]
 
 
@@ -141,8 +127,8 @@ def rows_of(
 ) -> list[dict[str, Any]]:
     """What each diagnostic says of some heads, and what it names.
 
-    Masses and rms of a sector are those of all its orders; the affine sector, which has no mass in
-    the protocol, takes gate x |slope|. Energies and leave-one-out are over all lags of the teacher,
+    Masses and rms of a sector are those of all its orders; the affine sector's mass, which the
+    protocol has not, is gate x |slope|. Energies and leave-one-out are over all lags of the teacher,
     rms (about the mean) over d < L, and `rms_…_far` over all lags. `…_own` are shares of the
     teacher's sector or order.
 
@@ -154,8 +140,7 @@ def rows_of(
         heads: which heads.
     """
     lags = torch.arange(len(teacher), device=teacher.device)
-    bias, functions = kernel.lag_bias(lags), sector_functions(kernel, lags)
-    masses = effective_mass(kernel)
+    functions, masses = sector_functions(kernel, lags), effective_mass(kernel)
     slope = kernel.gate("affine") * kernel.slope
     size = {"fj": masses["fj"].sum(1), "affine": slope.abs(), "lc": masses["lc"].sum(1)}
     spectra = {
@@ -163,7 +148,7 @@ def rows_of(
         "energy": functional_energy(kernel, lags),
         "loo": leave_one_order_out(kernel, lags, teacher),
     }
-    residual = bias - teacher
+    residual = kernel.lag_bias(lags) - teacher
     columns = {
         "train_mse": residual[:, :length].square().mean(1),
         "eval_mse": residual.square().mean(1),
@@ -176,7 +161,7 @@ def rows_of(
         **{f"{name}_{r}": v[:, r] for name, v in spectra.items() for r in range(v.shape[1])},
     }
     return [
-        _with_names({k: float(f"{float(v[head]):.4g}") for k, v in columns.items()}, target)
+        _with_names({k: significant(v[head], 4) for k, v in columns.items()}, target)
         for head in heads
     ]
 
@@ -188,11 +173,11 @@ def _with_names(row: dict[str, Any], target: str) -> dict[str, Any]:
         row[f"sector_by_{name}"] = max(SECTORS, key=lambda s: row[f"{name}_{s}"])
     for name in ("mass", "energy", "loo"):
         row[f"order_by_{name}"] = max(range(MAX_ORDER + 1), key=lambda r: row[f"{name}_{r}"])
-    own = {"gate_own": row[f"gate_{teacher.sector}"]}
-    own["rms_own"] = row[f"rms_{teacher.sector}"] / sum(row[f"rms_{s}"] for s in SECTORS)
-    if teacher.order is not None:
-        whole = sum(row[f"mass_{r}"] for r in range(MAX_ORDER + 1))
-        own["mass_own"] = row[f"mass_{teacher.order}"] / whole
+    sector, order = teacher.sector, teacher.order
+    own = {"gate_own": row[f"gate_{sector}"]}
+    own["rms_own"] = row[f"rms_{sector}"] / sum(row[f"rms_{s}"] for s in SECTORS)
+    if order is not None:
+        own["mass_own"] = row[f"mass_{order}"] / sum(row[f"mass_{r}"] for r in range(MAX_ORDER + 1))
     return row | {name: round(share, 4) for name, share in own.items()}
 
 
@@ -200,73 +185,64 @@ def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
     settings = preset.settings
     return [
         Cell({"target": target, "method": settings["initial"], "cycles": cycles, "seed": seed})
-        for cycles in settings["cycles"]
-        for target in TARGETS
-        for seed in seeds
+        for cycles, target, seed in product(settings["cycles"], TARGETS, seeds)
     ]
 
 
 def _presets(book: Mapping[str, Any], cost: str) -> dict[str, Preset]:
-    small = {"length": 64, "times": 4, "restarts": 1, "steps": 60, "cycles": [5]}
-    whole = {"length": 1024, "times": 4, "steps": 1000}
+    book = {"length": 1024, "times": 4, "steps": 1000, **book}
+    small = {**book, "length": 64, "restarts": 1, "steps": 60, "cycles": [5]}
     return {
-        "smoke": Preset("smoke", (0,), {**small, "initial": book["initial"]}, "2 core-seconds"),
-        "book": Preset("book", (0, 1, 2), {**whole, **book}, cost),
+        "smoke": Preset("smoke", (0,), small, "2 core-seconds"),
+        "book": Preset("book", (0, 1, 2), book, cost),
     }
 
 
 def _tables(rows: str, columns: str | tuple[str, ...]) -> tuple[Table, ...]:
     sides: dict[str, Any] = {"rows": rows, "columns": columns}
-    ordered = {"target": [name for name in TARGETS if TEACHERS[name].order is not None]}
-    return (
-        Table("Gate of the teacher's sector", "gate_own", **sides, digits=2),
-        Table(
-            "Share of the teacher's sector in the rms of all three on d < L",
-            "rms_own",
-            **sides,
-            digits=2,
-        ),
-        Table(
+    shares: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("Gate of the teacher's sector", "gate_own", {}),
+        ("Share of the teacher's sector in the rms of all three on d < L", "rms_own", {}),
+        (
             "Share of the teacher's order in the masses of fj and lc",
             "mass_own",
-            **sides,
-            where=ordered,
-            digits=2,
+            {"target": ORDERED},
         ),
-        *(
-            Table(title, field, **sides, digits=1, form="scientific")
-            for title, field in (
-                ("Mean squared error on d < L", "train_mse"),
-                ("Mean squared error on d < 4L", "eval_mse"),
-            )
-        ),
+    )
+    small: dict[str, Any] = {**sides, "digits": 1, "form": "scientific"}
+    return (
+        *(Table(title, field, **sides, where=where, digits=2) for title, field, where in shares),
+        Table("Mean squared error on d < L", "train_mse", **small),
+        Table("Mean squared error on d < 4L", "eval_mse", **small),
         Table("R² on d < 4L", "eval_r2", **sides),
     )
 
+
+_SHARED: dict[str, Any] = {
+    "claims": tuple(RULES),
+    "cells": _cells,
+    "run_cell": _run_cell,
+    "sentences": sentences,
+    "verdicts": RULES,
+}
 
 EXPERIMENT = Experiment(
     name="adaptive_spectrum",
     question="Do gates, masses, energies and leave-one-out name the sector and the order that a "
     "teacher is made of, whatever gates training starts from?",
-    claims=("P-G1", "P-G2", "P-G3"),
     presets=_presets({"cycles": [17], "initial": list(INITIAL), "restarts": 2}, "1 core-minute"),
-    cells=_cells,
-    run_cell=_run_cell,
     tables=_tables("method", "target"),
-    sentences=claims_g,
+    **_SHARED,
 )
 
 FREQUENCIES = Experiment(
     name="adaptive_spectrum/frequencies",
     question="Do the diagnostics name the same sector and order at other frequencies, and at one "
     "that is out of step with L?",
-    claims=("P-G1", "P-G2", "P-G3"),
     presets=_presets(
         {"cycles": [5, 61, 17.31], "initial": [CYCLED, "protocol", "uniform"], "restarts": 4},
         "4 core-minutes",
     ),
-    cells=_cells,
-    run_cell=_run_cell,
     tables=_tables("target", ("method", "cycles")),
-    sentences=claims_g,
+    **_SHARED,
 )

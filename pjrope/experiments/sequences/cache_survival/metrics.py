@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ....diagnostics.views import attention_layers
 from ....kernels import PositionKernel
-from ...codes.quantizers import Quantizer
+from ...codes.rounding import Quantizer
 from ..training import LastToken
 from .serving import STORES, Variant, without_shear
 from .split import logits, shear_logits

@@ -19,7 +19,7 @@ from ....kernels import PositionKernel
 from ....kernels.base import K, Q
 from ....kernels.claims import Claims
 from ....kernels.jordan_action import JordanAction
-from ...codes.quantizers import Quantizer, haar_rotation
+from ...codes.rounding import Quantizer, haar_rotation
 from ..training import LastToken
 
 __all__ = ["STORES", "RoundedKeys", "Variant", "served", "variants", "without_shear"]

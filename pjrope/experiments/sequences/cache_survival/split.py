@@ -10,7 +10,7 @@ from torch import Tensor
 from ....kernels import PositionKernel
 from ....kernels.composition import DirectSum
 from ....kernels.jordan_action import JordanAction
-from ...codes.quantizers import Quantizer
+from ...codes.rounding import Quantizer
 from .serving import without_shear
 
 __all__ = ["logits", "shear_logits"]

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from ....training import stream
-from ...codes.lag_codes import significant
-from ...codes.quantizers import Quantizer
+from ...codes.rounding import Quantizer
+from ...engine.plain_json import significant
 from ...engine.spec import Cell, CellContext, Experiment, Preset
 from ..methods import kernel_of
 from ..phase_lm import train_language
