@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 BLOCK_NUMBERS = 2**24  # logits of one query block, over batch and heads: 64 MB in fp32
 LARGEST_BLOCK = 512
+# A GPU wants few and large operations: 512 MB in fp32.
+GPU_BLOCK_NUMBERS, GPU_LARGEST_BLOCK = 2**27, 2048
 
 
 class Block(NamedTuple):
@@ -33,11 +35,13 @@ def rows_of(call: Call, largest: int | None = None) -> int:
             BLOCK_NUMBERS. Fewer where each block needs an origin and the kernel's reach is short.
     """
     if largest is None:
-        window = call.masks.window
-        keys = call.keys if window is None else min(call.keys, window + LARGEST_BLOCK)
-        rows = BLOCK_NUMBERS // max(1, call.q.shape[0] * call.q.shape[1] * keys)
-        largest = max(16, min(LARGEST_BLOCK, rows))
-        if window is not None:  # a row computes the keys of all rows of its block
+        gpu, window = call.q.device.type == "cuda", call.masks.window
+        most = GPU_LARGEST_BLOCK if gpu else LARGEST_BLOCK
+        keys = call.keys if window is None else min(call.keys, window + most)
+        rows = GPU_BLOCK_NUMBERS if gpu else BLOCK_NUMBERS
+        rows //= max(1, call.q.shape[0] * call.q.shape[1] * keys)
+        largest = max(16, min(most, rows))
+        if window is not None and not gpu:  # a row computes the keys of all rows of its block
             largest = min(largest, max(64, window // 4))
     if not (call.local or call.scored):
         return largest

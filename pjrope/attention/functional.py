@@ -88,7 +88,8 @@ def attend(
         window: a query sees the keys less than so many tokens away, itself included; default all.
             By index, as causality; the cost is N times the window.
         backend: "auto"; "eager", the truth; "sdpa", torch's attention with masks; "toeplitz", the
-            bias as a view of one table; "fold", the bias as extra channels.
+            bias as a view of one table; "fold", the bias as extra channels; "triton", one fused
+            kernel on a GPU.
 
     Returns:
         ``(B, H, Q, Dv)`` in the dtype of q; a query that may see nothing gives zeros.

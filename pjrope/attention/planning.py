@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from .backends import BACKENDS, sdpa, toeplitz
+from .backends import BACKENDS, fold, sdpa, toeplitz, triton
 from .blocks import rows_of
 from .call import Call
 
@@ -56,7 +56,7 @@ def make_plan(call: Call, backend: str) -> Plan:
         ValueError: as :func:`choose`.
     """
     name, reason = choose(call, backend)
-    fused = name in ("fold", "toeplitz") or (name == "sdpa" and sdpa.fuses(call))
+    fused = name in ("fold", "toeplitz", "triton") or (name == "sdpa" and sdpa.fuses(call))
     return Plan(name, reason, _estimate(call, fused))
 
 
@@ -65,6 +65,8 @@ def _choice(call: Call) -> tuple[str, str]:
         return "eager", "the kernel defines whole scores"
     if sdpa.fuses(call):
         return "sdpa", "no bias and no mask: one fused call"
+    if call.q.device.type == "cuda":
+        return choose_on_gpu(call, triton.gpu_of(call.q.device))
     if not call.biases:
         return "sdpa", f"query blocks of {rows_of(call)}: {_obstacle(call)}"
     short = SHORT if any(p.requires_grad for p in call.kernel.parameters()) else 2 * SHORT
@@ -73,6 +75,25 @@ def _choice(call: Call) -> tuple[str, str]:
     if why := toeplitz.refuses(call):
         return "sdpa", f"query blocks of {rows_of(call)}: a bias, and {why}"
     return "toeplitz", "a bias: one table, read as a strided view"
+
+
+def choose_on_gpu(call: Call, gpu: triton.Gpu) -> tuple[str, str]:
+    """The backend for a call that no single call of torch's attention can take, on a GPU.
+
+    Never one that goes through heads one by one: each would start kernels of its own.
+
+    Args:
+        call: the checked call.
+        gpu: what the device can do.
+    """
+    if (why := triton.refuses(call, gpu)) is None:
+        if not call.biases:
+            return "triton", f"one fused kernel: {_obstacle(call)}"
+        return "triton", "a bias: one table, read by a fused kernel"
+    if fold.refuses(call) is None and fold.is_precise(call):
+        return "fold", f"a bias of finite rank as extra channels, since {why}"
+    what = "a bias" if call.biases else _obstacle(call)
+    return "sdpa", f"query blocks of {rows_of(call)}, all heads at once: {what}, and {why}"
 
 
 def _obstacle(call: Call) -> str:

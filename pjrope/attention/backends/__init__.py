@@ -4,7 +4,7 @@ Each is a module with ``refuses(call)``, why it cannot take a call or None, and 
 is checked (:class:`..call.Call`), :class:`..scores.Scores` has its logits, biases and masks by block.
 """
 
-from . import eager, flex, fold, sdpa, toeplitz
+from . import eager, flex, fold, sdpa, toeplitz, triton
 
 BACKENDS = {
     "eager": eager,
@@ -12,4 +12,5 @@ BACKENDS = {
     "toeplitz": toeplitz,
     "fold": fold,
     "flex": flex,
+    "triton": triton,
 }

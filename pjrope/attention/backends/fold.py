@@ -122,6 +122,15 @@ def _step(scores: Scores, block: Block) -> Tensor:
     return _rows(scores, block, *phi)
 
 
+def _are_precise(call: Call, phi: tuple[Tensor, Tensor]) -> bool:
+    return float(error_bound(*phi).max()) <= _tolerance(call)  # false for nan, where inf meets 0
+
+
+def is_precise(call: Call) -> bool:
+    """True if one origin serves the whole call, which this backend must not refuse."""
+    return _are_precise(call, _channels(call, Block(0, call.queries, 0, call.keys)))
+
+
 def run(call: Call) -> Tensor:
     """Attention with the bias folded into the channels: ``(B, H, Q, Dv)``.
 
@@ -132,6 +141,6 @@ def run(call: Call) -> Tensor:
     """
     whole = Block(0, call.queries, 0, call.keys)
     phi = _channels(call, whole)
-    if not float(error_bound(*phi).max()) <= _tolerance(call):  # nan where inf meets 0
+    if not _are_precise(call, phi):
         return blocked(call, _step)
     return _rows(Scores(call), whole, *phi).to(call.q.dtype)

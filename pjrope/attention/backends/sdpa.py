@@ -81,8 +81,9 @@ def run(call: Call) -> Tensor:
     """One fused call where possible, else query blocks with their own mask: ``(B, H, Q, Dv)``."""
     if not fuses(call):
         return blocked(call, _step)
-    # A compiled graph would fix the length to count the pieces.
-    if call.rotates and not call.training and not torch.compiler.is_compiling():
+    # A compiled graph would fix the length to count the pieces, and a GPU would starve on heads.
+    one_by_one = call.q.device.type == "cpu"
+    if one_by_one and call.rotates and not call.training and not torch.compiler.is_compiling():
         return _by_head(call)
     return _fused(call, *call.rotated(), call.v)
 

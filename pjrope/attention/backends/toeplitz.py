@@ -34,6 +34,7 @@ def refuses(call: Call) -> str | None:
     """Why this backend cannot take the call, or None if it can."""
     reasons = (
         ("the kernel adds no bias", not call.biases),
+        ("its backward goes head by head, for which a GPU is no place", call.q.is_cuda),
         ("the kernel defines whole scores", call.scored),
         ("the kernel needs an origin per block", call.local),
         ("there are more queries than keys", call.queries > call.keys),

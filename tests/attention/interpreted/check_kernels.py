@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 from triton.runtime import interpreter
@@ -11,6 +13,7 @@ from pjrope.attention.backends.triton.operator import lag_attention
 
 from .dense import dense, drawn
 
+WEEKLY = os.environ.get("PJROPE_WEEKLY") == "1"  # else a shorter list
 CAUSALITY = {"any": 0, "causal": 1, "strict": 2}
 
 
@@ -60,7 +63,12 @@ LONG = [(100, 100, 64), (129, 129, 64)]  # causal only: the interpreter is slow
 
 @pytest.mark.parametrize(
     ("queries", "keys", "tile", "causal"),
-    [(*size, causal) for causal in CAUSALITY for size in SIZES]
+    [
+        (*size, causal)
+        for causal in CAUSALITY
+        for size in SIZES
+        if WEEKLY or size[0] != 17 or causal == "causal"
+    ]
     + [(*size, "causal") for size in LONG],
 )
 def test_all_gradients(queries, keys, tile, causal, tiles):
@@ -82,13 +90,13 @@ def test_key_heads_serve_several_query_heads_of_several_rows(tiles):
     compare(drawn(2, 4, 2, 17, 17, 8, 8))
 
 
-@pytest.mark.parametrize(("width", "values"), [(1, 1), (20, 13), (24, 40), (100, 5)])
+@pytest.mark.parametrize(("width", "values"), [(1, 1), (20, 13), (24, 40)])
 def test_channels_that_are_no_power_of_two(width, values, tiles):
     tiles(16, 16)
     compare(drawn(1, 1, 1, 18, 18, width, values))
 
 
-@pytest.mark.parametrize("window", [1, 16, 21])
+@pytest.mark.parametrize("window", [1, 16, 21] if WEEKLY else [5])
 @pytest.mark.parametrize("causal", CAUSALITY)
 def test_windows(window, causal, tiles):
     tiles(16, 16)

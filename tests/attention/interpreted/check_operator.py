@@ -96,13 +96,13 @@ def test_a_second_derivative_is_refused():
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(
     ("heads", "kv", "queries", "keys", "splits", "window"),
-    [(1, 1, 1, 1, 1, 0), (4, 2, 1, 50, 3, 0), (4, 1, 3, 50, 7, 0), (2, 2, 5, 33, 2, 9), (8, 1, 4, 20, 99, 0)],
+    [(1, 1, 1, 1, 1, 0), (4, 2, 1, 40, 9, 0), (4, 1, 3, 50, 7, 0), (2, 2, 5, 33, 2, 9)],
 )  # fmt: skip
 def test_decoding(heads, kv, queries, keys, splits, window, bias):
     inputs = [x.detach() for x in drawn(2, heads, kv, queries, keys, 12, 20)]
     inputs[3] = inputs[3] if bias else None
     keep = torch.ones(2, keys, dtype=torch.int8)
-    for mask in (None, keep) if keys > 1 else (None,):
+    for mask in (None,) if keys == 1 else (keep,):
         if mask is not None:
             mask[0, : keys // 2] = 0
             mask[1] = 0
