@@ -25,7 +25,7 @@ class Part:
     """What to leave out of every layer.
 
     Attributes:
-        sector: "fj", "affine" or "lc"; "jets", both jet sectors; "rotation", what acts on channels
+        sector: "fj", "affine", "lc" or "near"; "jets", both jet sectors; "rotation", what acts on channels
             or defines whole scores; "bias", a bias that has no sectors.
         order: of a jet sector, or of "jets", that order alone, >= 0; None takes the whole.
     """

@@ -57,6 +57,8 @@ def regauge(kernel: PositionKernel, gates: Tensor | Sequence[float]) -> Position
             union.affine_slope.copy_(slope)
         else:
             union.raw_affine_slope.copy_(softplus_inverse(slope.cpu()))
+    if "near" in factor:
+        union.near_table.copy_(union.near_table.double() * factor["near"][:, None])
     for name in ("fj", "lc"):
         if name in factor:
             for part in ("re", "im"):

@@ -96,6 +96,8 @@ def _columns(
         facts["slope"] = sector.slope
     if sector.slope_per_token is not None:
         facts["slope_per_token"] = sector.slope_per_token
+    if sector.table is not None:
+        facts["mass"] = sector.mass()[:, 0]
     if sector.amplitudes is None or sector.omega is None or sector.length is None:
         return [({"sector": sector.name, "order": None}, facts, orders.sum(1))]
     facts["omega_cycles"] = sector.omega * sector.length / (2 * math.pi)

@@ -16,13 +16,15 @@ from ..kernels import (
     DirectSum,
     FourierJet,
     LightCone,
+    NearTable,
     PJBias,
     PositionKernel,
     Sum,
 )
+from ..kernels.near import read_table
 
 JETS = ("fj", "lc")
-SECTORS = ("fj", "affine", "lc")
+SECTORS = ("fj", "affine", "lc", "near")
 ACCEPTED = (
     "a PJBias with a jet sector, a FourierJet, a LightCone, or a sum that contains one is needed"
 )
@@ -33,14 +35,15 @@ class Sector:
     """One sector of a bias; its function is ``gate * components(lags).sum(1)``.
 
     Attributes:
-        name: "fj", "affine" or "lc".
+        name: "fj", "affine", "lc" or "near".
         gate: ``(H,)``; ones for a kernel that has no gates.
         components: lags ``(n,)`` to ``(H, orders, n)``, the gate not applied.
         amplitudes: real and imaginary part of ``alpha_r zeta_r``, each ``(H, R+1)``; jets only.
         omega: ``(H,)``, radians per token; jets only.
         slope: ``(H,)`` before the gate, nats per L tokens; affine only, None for ALiBi (no L).
         slope_per_token: ``(H,)`` gate x slope / L, nats per token; affine only.
-        length: L, tokens; None for ALiBi.
+        length: L, tokens; None for ALiBi and for tables.
+        table: ``(H, size)`` before the gate, nats; near only.
     """
 
     name: str
@@ -51,6 +54,7 @@ class Sector:
     slope: Tensor | None = None
     slope_per_token: Tensor | None = None
     length: float | None = None
+    table: Tensor | None = None
 
     def gated(self, lags: Tensor) -> Tensor:
         """``(H, orders, n)``, the gate applied: these add up to the sector's share of the bias."""
@@ -58,7 +62,9 @@ class Sector:
         return self.gate.to(found.dtype)[:, None, None] * found
 
     def mass(self) -> Tensor:
-        """``(H, R+1)`` gate x alpha_r x |zeta_r| of a jet sector."""
+        """``(H, R+1)`` gate x alpha_r x |zeta_r| of a jet sector; ``(H, 1)`` gate x rms of a table."""
+        if self.table is not None:
+            return (self.gate * self.table.square().mean(1).sqrt())[:, None]
         assert self.amplitudes is not None, f"{self.name} has no orders"
         return self.gate[:, None] * modulus(*self.amplitudes)
 
@@ -70,11 +76,11 @@ def modulus(re: Tensor, im: Tensor) -> Tensor:
 
 
 def sectors_of(kernel: PositionKernel, names: tuple[str, ...] = SECTORS) -> dict[str, Sector]:
-    """The sectors of a bias, in the order "fj", "affine", "lc".
+    """The sectors of a bias, in the order "fj", "affine", "lc", "near".
 
     Args:
         kernel: :class:`PJBias`, :class:`FourierJet`, :class:`LightCone`, :class:`Affine`,
-            :class:`ALiBi`, or a sum; parts of it without a sector, such as RoPE, are passed over.
+            :class:`ALiBi`, :class:`NearTable`, or a sum; parts of it without a sector, such as RoPE, are passed over.
         names: which sectors to look for.
 
     Returns:
@@ -120,6 +126,8 @@ def _sectors_of_leaf(kernel: PositionKernel) -> Iterator[Sector]:
         )
     elif isinstance(kernel, Affine | ALiBi):
         yield _recency(kernel)
+    elif isinstance(kernel, NearTable):
+        yield _near(kernel.table, torch.ones_like(kernel.table[:, 0]).detach())
 
 
 def _recency(kernel: Affine | ALiBi) -> Sector:
@@ -139,8 +147,14 @@ def _recency(kernel: Affine | ALiBi) -> Sector:
     )
 
 
+def _near(table: Tensor, gate: Tensor) -> Sector:
+    return Sector("near", gate, lambda lags: read_table(table, lags)[:, None], table=table)
+
+
 def _sector_of_union(kernel: PJBias, name: str) -> Sector:
     gate = kernel.gate(name)
+    if name == "near":
+        return _near(kernel.near_table, gate)
 
     def components(lags: Tensor) -> Tensor:
         return kernel.sector_components(lags)[name]

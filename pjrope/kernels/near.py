@@ -33,6 +33,12 @@ class _Lookup(PositionKernel, register=False):
         return jet_bound(self.table.reshape(-1, 1), None, 0.0)
 
 
+def read_table(table: Tensor, lags: Tensor) -> Tensor:
+    """``table[:, |lag|]``, 0 beyond its end: ``(H, size)`` and ``(n,)`` to ``(H, n)``."""
+    d, size = lags.abs().to(torch.int64), table.shape[1]
+    return table[:, d.clamp(max=size - 1)] * (d < size)
+
+
 class NearTable(_Lookup):
     """A free bias for each of the nearest lags, ``b_h(d) = t_h[d]`` for d < size, 0 beyond.
 
@@ -57,8 +63,7 @@ class NearTable(_Lookup):
         self.size = size
 
     def lag_bias(self, lags: Tensor) -> Tensor:
-        d = lags.abs().to(torch.int64)
-        return self.table[:, d.clamp(max=self.size - 1)] * (d < self.size)
+        return read_table(self.table, lags)
 
     def roots(self) -> list[list[Root]]:
         return [[Root(0, self.size)] for _ in range(self.bias_heads or 0)]

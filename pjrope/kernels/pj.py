@@ -23,14 +23,14 @@ from ._values import (
 )
 from .affine import RHO
 from .base import Claims, PositionKernel
-from .characteristic import Root, merge_roots
+from .characteristic import Root
 from .fourier_jet import draw
 from .growth import Growth, anywhere, steepness
-from .pj_init import CHOSEN, JETS, OTHER, SECTORS, PJInit, check_init, checked_sectors
+from .pj_init import CHOSEN, JETS, KNOWN, OTHER, SECTORS, PJInit, check_init, checked_sectors
 
 
 class PJBias(PositionKernel):
-    """The union, ``b = g_fj sum_r FJ_r - g_aff s d/L + g_lc sum_r LC_r``.
+    """The union, ``b = g_fj sum_r FJ_r - g_aff s d/L + g_lc sum_r LC_r``, and ``g_near t_d`` if asked for.
 
     Gates are a softmax over the enabled sectors. Each jet order carries ``alpha_r zeta_r`` with
     alpha a softmax over orders; FJ_r and LC_r are as in :class:`FourierJet`, :class:`LightCone`.
@@ -40,13 +40,14 @@ class PJBias(PositionKernel):
         heads: query heads H.
         length: L, tokens.
         max_order: R, the highest order of both jet sectors.
-        sectors: some of "fj", "affine", "lc".
+        sectors: some of "fj", "affine", "lc", and "near", a table of the nearest lags (root 0).
         omega_cycles: fastest initial frequency, turns per L tokens.
         share_omega: True uses one frequency a head for both jet sectors.
         signed_slope: True learns the slope s itself, of either sign (``affine_slope``), where False
             learns ``softplus^-1(s)`` (``raw_affine_slope``). A negative slope prefers far keys.
         coordinate: of the affine sector, as of :class:`Affine`: "linear" d/L or "lightcone"
             asinh(d/L), which is the line near the query and a logarithm far out.
+        near_size: lags of the near table, which starts at 0.
         init: a :class:`PJInit`.
 
     Raises:
@@ -73,6 +74,7 @@ class PJBias(PositionKernel):
         share_omega: bool = True,
         signed_slope: bool = False,
         coordinate: str = "linear",
+        near_size: int = 8,
         init: PJInit | None = None,
     ) -> None:
         init = PJInit() if init is None else init
@@ -80,6 +82,7 @@ class PJBias(PositionKernel):
             raise ValueError(f"init is {init!r}, a PJInit is needed: PJInit(gates='uniform')")
         check_count("heads", heads)
         check_count("max_order", max_order, least=0)
+        self.near_size = check_count("near_size", near_size)
         check_length(length)
         if coordinate not in RHO:
             raise ValueError(f"coordinate is {coordinate!r}, known are {sorted(RHO)}")
@@ -96,6 +99,7 @@ class PJBias(PositionKernel):
             signed_slope=signed_slope,
             coordinate=coordinate,
             init={name: plain_number(value) for name, value in asdict(init).items()},
+            **({"near_size": near_size} if "near" in sectors else {}),
         )
         self.bias_heads, self.length, self.max_order = heads, length, max_order
         self.sectors, self.share_omega, self.init = sectors, share_omega, init
@@ -107,7 +111,7 @@ class PJBias(PositionKernel):
     def _register(self, ladder: Tensor) -> None:
         """Parameters of the enabled sectors at their initial values."""
         heads, init, sectors = self.bias_heads, self.init, self.sectors
-        if set(sectors) != {"affine"}:
+        if set(sectors) & set(JETS):
             self.omega = parameter(ladder)
         if not self.share_omega and {"fj", "lc"} <= set(sectors):
             self.lc_omega = parameter(ladder)
@@ -122,6 +126,8 @@ class PJBias(PositionKernel):
         if "fj" in sectors:
             damping = per_head("damping", init.damping, heads)
             self.raw_fj_damping = parameter(softplus_inverse(damping))
+        if "near" in sectors:
+            self.near_table = parameter(torch.zeros(heads, self.near_size, device="cpu"))
         if "affine" in sectors:
             slope = per_head("slope", init.slope, heads)
             if self.signed_slope:
@@ -152,28 +158,32 @@ class PJBias(PositionKernel):
     @property
     def claims(self) -> Claims:
         return Claims(
-            finite_rank=self.folds,
+            finite_rank=self._finite,
             bounded=not (self.signed_slope and "affine" in self.sectors),
             identity_at_zero=self.sectors == ("affine",),
         )
 
     @property
-    def folds(self) -> bool:
+    def _finite(self) -> bool:
         bent = self.coordinate == "lightcone" and "affine" in self.sectors
         return "lc" not in self.sectors and not bent
+
+    @property
+    def folds(self) -> bool:
+        return self._finite and "near" not in self.sectors
 
     @property
     def gates(self) -> Tensor:
         """``(H, enabled sectors)``, rows sum to 1, columns as in ``self.sectors``."""
         if len(self.sectors) == 1:
-            anchor = self.slope if self.sectors == ("affine",) else self.omega
+            anchor = next(self.parameters()).reshape(self.bias_heads, -1)[:, 0]
             return torch.ones_like(anchor)[:, None].detach()
         return self.gate_logits.softmax(-1)
 
     def gate(self, sector: str) -> Tensor:
         """``(H,)`` gate of one sector; exactly 0 if it is disabled."""
-        if sector not in SECTORS:
-            raise ValueError(f"sector is {sector!r}, known are {SECTORS}")
+        if sector not in KNOWN:
+            raise ValueError(f"sector is {sector!r}, known are {KNOWN}")
         gates = self.gates
         if sector not in self.sectors:
             return torch.zeros_like(gates[:, 0])
@@ -215,7 +225,7 @@ class PJBias(PositionKernel):
         """Each enabled sector by order, gates not applied.
 
         Returns:
-            "fj" and "lc": ``(H, R+1, n)``; "affine": ``(H, 1, n)``.
+            "fj" and "lc": ``(H, R+1, n)``; "affine" and "near": ``(H, 1, n)``.
         """
         return pj_sectors.components(self, real_lags(lags))
 
@@ -236,11 +246,4 @@ class PJBias(PositionKernel):
         return pj_sectors.fold(self, q_pos, k_pos) if self.folds else None
 
     def roots(self) -> list[list[Root]] | None:
-        if not self.folds:
-            return None
-        found: list[list[Root]] = [[] for _ in range(self.bias_heads)]
-        if "fj" in self.sectors:
-            found = jets.fourier_roots(self.omega, self.damping, self.length, self.max_order)
-        if "affine" in self.sectors:
-            found = [merge_roots(own, [Root(1, 2)]) for own in found]
-        return found
+        return pj_sectors.roots(self) if self._finite else None

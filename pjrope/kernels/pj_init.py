@@ -12,7 +12,8 @@ import torch
 from ._values import check_number
 from .fourier_jet import DAMPING
 
-SECTORS = ("fj", "affine", "lc")
+SECTORS = ("fj", "affine", "lc")  # the papers' three
+KNOWN = (*SECTORS, "near")  # and the root that they leave out
 JETS = ("fj", "lc")
 CHOSEN, OTHER = 2.0, -2.0  # logits of a chosen gate or order and of the rest, as in the protocol
 # What softplus of an fp32 parameter can give; the inverse of less would come back as 0.
@@ -41,15 +42,15 @@ class PJInit:
 
 
 def checked_sectors(sectors: Any) -> tuple[str, ...]:
-    """The sectors asked for, in the order of SECTORS."""
+    """The sectors asked for, in the order of KNOWN."""
     listed = isinstance(sectors, Iterable) and not isinstance(sectors, str)
     asked = tuple(sectors) if listed else ()
-    if not asked or any(s not in SECTORS for s in asked):
+    if not asked or any(s not in KNOWN for s in asked):
         raise ValueError(
-            f"sectors are {asked if listed else sectors!r}, at least one of {SECTORS} is needed, "
+            f"sectors are {asked if listed else sectors!r}, at least one of {KNOWN} is needed, "
             "in a tuple such as ('fj',)"
         )
-    return tuple(s for s in SECTORS if s in asked)
+    return tuple(s for s in KNOWN if s in asked)
 
 
 def check_init(init: PJInit, sectors: tuple[str, ...], max_order: int, signed: bool) -> None:

@@ -17,7 +17,13 @@ if TYPE_CHECKING:
 
 # The names in the order of `line_styles`: a sector looks the same in every figure, those with
 # sliders too, which draw their curves in this order.
-SECTOR_NAMES = {"fj": "Fourier jets", "affine": "affine", "lc": "light cone", "total": "sum"}
+SECTOR_NAMES = {
+    "fj": "Fourier jets",
+    "affine": "affine",
+    "lc": "light cone",
+    "near": "near lags",
+    "total": "sum",
+}
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 
 

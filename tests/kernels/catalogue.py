@@ -33,6 +33,7 @@ from pjrope.kernels.growth import Growth
 from pjrope.positions import NTK, PI, Llama3, LongRoPE, YaRN
 
 HEADS, HEAD_DIM, LENGTH = 4, 8, 16
+NEAR_TABLES = ("table", "near_table")
 
 
 class Damped(PositionKernel):
@@ -70,10 +71,9 @@ class Damped(PositionKernel):
 
 def filled(kernel: PositionKernel) -> PositionKernel:
     """A near-lag table as if trained; all of them start at 0."""
+    (table,) = (p for name, p in kernel.named_parameters() if name.split(".")[-1] in NEAR_TABLES)
     with torch.no_grad():
-        kernel.table.copy_(
-            torch.randn(kernel.table.shape, generator=torch.Generator().manual_seed(5))
-        )
+        table.copy_(torch.randn(table.shape, generator=torch.Generator().manual_seed(5)))
     return kernel
 
 
@@ -152,6 +152,11 @@ def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
         "pj_affine_lightcone": PJBias(
             HEADS, LENGTH, sectors=("fj", "affine"), coordinate="lightcone", init=init
         ),
+        "pj_near": filled(
+            PJBias(HEADS, LENGTH, sectors=("fj", "affine", "near"), near_size=5, init=init)
+        ),
+        "pj_near_lc": filled(PJBias(HEADS, LENGTH, sectors=("lc", "near"), near_size=2, init=init)),
+        "pj_near_alone": filled(PJBias(HEADS, LENGTH, sectors=("near",), near_size=3)),
         "pj_lc": PJBias(HEADS, LENGTH, sectors=("lc",), init=init),
         "near_table": filled(NearTable(HEADS, 5)),
         "t5": filled(T5Bias(HEADS, buckets=8, far=40)),

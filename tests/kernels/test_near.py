@@ -5,7 +5,25 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pjrope.kernels import ALiBi, NearTable, T5Bias, kernel_from_spec, reference, t5_buckets
+from pjrope.diagnostics import (
+    Part,
+    parts_of,
+    regauge,
+    sector_functions,
+    sector_summary,
+    sectors_of,
+    without,
+)
+from pjrope.kernels import (
+    Affine,
+    ALiBi,
+    NearTable,
+    PJBias,
+    T5Bias,
+    kernel_from_spec,
+    reference,
+    t5_buckets,
+)
 from pjrope.kernels.algebra import Root, difference, fit_jets, hankel, rank, residual
 from tests.golden import golden
 from tests.kernels.catalogue import filled
@@ -64,6 +82,56 @@ def test_t5_bias_is_constant_beyond_far():
 def test_counts_that_do_not_fit(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+# The sector of the union -------------------------------------------------------------------------
+
+
+def union(**more):
+    return filled(PJBias(2, 16, sectors=("affine", "near"), near_size=3, **more))
+
+
+def test_the_sector_is_a_table_under_its_gate_beside_the_others():
+    kernel, lags = union(), torch.arange(20)
+    gates = kernel.gates.detach()
+    line, table = Affine(2, 16).lag_bias(lags), NearTable(2, 3)
+    with torch.no_grad():
+        table.table.copy_(kernel.near_table)
+    want = gates[:, :1] * line + gates[:, 1:] * table.lag_bias(lags)
+    torch.testing.assert_close(kernel.lag_bias(lags), want)
+    assert kernel.gate("near").tolist() == [0.5, 0.5] and kernel.gate("fj").tolist() == [0, 0]
+
+
+def test_a_union_without_it_is_what_it_was_and_says_nothing_of_it():
+    plain = PJBias(2, 16)
+    assert plain.sectors == ("fj", "affine", "lc") and "near_size" not in plain.spec
+    assert union().spec["near_size"] == 3
+    assert kernel_from_spec(union().spec).near_size == 3
+    with pytest.raises(ValueError, match="near_size is 0"):
+        PJBias(2, 16, near_size=0)
+    with pytest.raises(ValueError, match=r"sectors are .*'near'"):
+        PJBias(2, 16, sectors=("far",))
+
+
+def test_its_gate_mass_size_and_cost_are_told_like_the_others():
+    kernel, lags = union(), torch.arange(16)
+    row = next(r for r in sector_summary(kernel, [16]) if r["sector"] == "near" and r["head"] == 0)
+    table = kernel.near_table.detach()[0]
+    assert row["gate"] == pytest.approx(0.5)
+    assert row["mass"] == pytest.approx(0.5 * float(table.square().mean().sqrt()))
+    function = sector_functions(kernel, lags)["near"][0]
+    assert row["rms"] == pytest.approx(float(function.detach().std(correction=0)), rel=1e-5)
+    assert Part("near") in parts_of(kernel)
+    left = without(kernel, Part("near")).lag_bias(lags)
+    torch.testing.assert_close(left, sector_functions(kernel, lags)["affine"])
+    assert list(sectors_of(ALiBi(2) + NearTable(2, 3))) == ["affine", "near"]
+
+
+def test_other_gates_give_the_same_function():
+    kernel, lags = union().double(), torch.arange(20)
+    other = regauge(kernel, [0.9, 0.1])
+    assert other.gate("near").tolist() == pytest.approx([0.1, 0.1])
+    torch.testing.assert_close(other.lag_bias(lags), kernel.lag_bias(lags))
 
 
 # The root 0 ------------------------------------------------------------------------------------
