@@ -21,8 +21,8 @@ SECTOR_NAMES = {
     "fj": "Fourier jets",
     "affine": "affine",
     "lc": "light cone",
-    "near": "near lags",
     "total": "sum",
+    "near": "near lags",  # last: colours go by the place
 }
 HATCHES = ("", "///", "...", "xxx", "\\\\\\")
 
