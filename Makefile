@@ -108,7 +108,7 @@ $(SITE): $(INSTALLED) $(FILES) $(LIBRARY) $(BOOK) | some_chapter
 	@touch $@
 
 $(LOOKED): $(SITE) $(IN_SITE) tests/book/conftest.py
-	$(RUN) pytest $(IN_SITE)
+	$(RUN) pytest -n 2 $(IN_SITE)
 	@touch $@
 
 clean:
