@@ -21,11 +21,12 @@ class AttentionLayer(nn.Module):
         width: channels of the residual stream.
         heads: query heads H, ``width / heads`` channels each.
         kv_heads: key and value heads, a divisor of H; default H.
-        kernel: position kernel, default :class:`NoPE`. It is owned, not shared.
+        kernel: position kernel, default :class:`NoPE`. Layers may share one.
         bias: whether the four projections have one.
         causal: True or "strict" (a token does not see itself).
         window: how many of the last tokens a token sees, itself included; default all.
         backend: handed to :func:`attend`.
+        logit_scale: each query head learns a factor on ``q . k``, 1 at the start.
 
     Raises:
         ValueError: numbers that do not divide, or a kernel made for other heads or channels.
@@ -42,6 +43,7 @@ class AttentionLayer(nn.Module):
         causal: Causal = True,
         window: int | None = None,
         backend: str = "auto",
+        logit_scale: bool = False,
     ) -> None:
         super().__init__()
         kv_heads = heads if kv_heads is None else kv_heads
@@ -63,6 +65,8 @@ class AttentionLayer(nn.Module):
         self.key = nn.Linear(width, kv_heads * self.head_dim, bias=bias)
         self.value = nn.Linear(width, kv_heads * self.head_dim, bias=bias)
         self.out = nn.Linear(width, width, bias=bias)
+        # Its logarithm: positive whatever training does, and weight decay pulls it to the factor 1.
+        self.log_scale = nn.Parameter(torch.zeros(heads, 1, 1)) if logit_scale else None
 
     def forward(
         self,
@@ -92,6 +96,8 @@ class AttentionLayer(nn.Module):
             f(y).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
             for f, y in ((self.query, x[:, rows]), (self.key, x), (self.value, x))
         )
+        if self.log_scale is not None:
+            q = q * self.log_scale.exp().to(q.dtype)
         if keep is not None and keep.ndim > 1 and keep.shape[-2] > 1:
             keep = keep[..., rows, :]
         if cache is not None:

@@ -13,7 +13,6 @@ FORMS = ("scaled", "exact", "stabilized", "lag")  # of JordanRoPE
 
 UNIT = 64  # tokens: what "per unit" means in every form but the scaled one, where it is L
 LONGEST = 256  # tokens
-FORMS = ("scaled", "exact", "stabilized", "lag")  # of JordanRoPE
 
 _MODES_SCRIPT = """
 const L = v.length, unit = v.form === "scaled" ? L : UNIT;

@@ -20,10 +20,11 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ._values import keep_wide, plain_number
+from ._values import plain_number
 from .characteristic import Root
 from .claims import Claims
 from .described import Described
+from .doors import KeptWide
 from .registry import kernel_from_spec, remember
 
 __all__ = ["Claims", "PositionKernel", "kernel_from_spec"]
@@ -35,7 +36,7 @@ K = TypeVar("K", Tensor, None)
 _FACES = {"rotate": "rotates", "lag_bias": "biases", "fold": "folds", "scores": "scored"}
 
 
-class PositionKernel(Described):
+class PositionKernel(KeptWide, Described):
     """Base of all kernels; does nothing to attention.
 
     Attributes:
@@ -169,10 +170,6 @@ class PositionKernel(Described):
         from .composition import Sum
 
         return Sum(self, other)
-
-    def _apply(self, fn: Any, recurse: bool = True) -> PositionKernel:
-        """Move with the model, but never below fp32: bf16 frequencies forget the far lags."""
-        return super()._apply(lambda t: keep_wide(fn, t), recurse)
 
     def extra_repr(self) -> str:
         return ", ".join(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from numbers import Real
-from typing import Any
 
 from torch import Tensor
 
@@ -83,17 +82,3 @@ class PJRotary(JordanAction):
             coordinate=coordinate,
             parts=parts,
         )
-
-    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        # Eta is a constant of the spec, which another one, loaded silently, would contradict.
-        saved, own = state.get(f"{prefix}eta"), float(self.spec["eta"])
-        if saved is not None and not saved.is_meta:
-            found = float(saved.flatten()[0])
-            if not math.isclose(found, own, rel_tol=1e-6):
-                *_, errors = rest
-                errors.append(
-                    f"{prefix}eta is {found:g} in this state_dict, {own:g} in this PJRotary, which "
-                    "does not train it: build the kernel from the spec that was saved with it"
-                )
-                return
-        super()._load_from_state_dict(state, prefix, *rest)

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, linear
 
 from ..attention import AttentionLayer, KVCache
-from ..kernels.base import kernel_from_spec
+from ..kernels.base import PositionKernel, kernel_from_spec
+from .generation import generate
 from .mixing import ShortConvolution, TokenShift
 
 NORMS = {"rms": nn.RMSNorm, "layer": nn.LayerNorm}
@@ -36,7 +37,10 @@ class DecoderConfig:
         norm: "rms" or "layer".
         tied: one matrix for embedding and head.
         bias: biases in projections, MLP and head.
-        kernel: spec of the position kernel of every layer, None for no position.
+        kernel: spec of the position kernel of every layer, None for no position; or a list with
+            one spec or None for each layer.
+        shared_kernel: all layers have one kernel, and its parameters, in common.
+        logit_scale: each head learns a factor on ``q . k``, 1 at the start; biases are not scaled.
         kv_heads: key and value heads, default ``heads``.
         short_conv: tokens that a causal depthwise convolution before attention sees, 0 for none.
         token_shift: mix each channel with the token before, ahead of attention.
@@ -51,10 +55,12 @@ class DecoderConfig:
     norm: str = "rms"
     tied: bool = True
     bias: bool = False
-    kernel: dict[str, Any] | None = None
+    kernel: dict[str, Any] | list[dict[str, Any] | None] | None = None
     kv_heads: int | None = None
     short_conv: int = 0
     token_shift: bool = False
+    shared_kernel: bool = False
+    logit_scale: bool = False
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
@@ -64,17 +70,32 @@ class DecoderConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}, at least 1 is needed")
         if self.short_conv < 0:
             raise ValueError(f"short_conv is {self.short_conv}, a number of tokens or 0 is needed")
+        if isinstance(self.kernel, list):
+            if len(self.kernel) != self.layers:
+                raise ValueError(
+                    f"kernel lists {len(self.kernel)} specs for {self.layers} layers: give one spec "
+                    "or None for each, or a single spec for all"
+                )
+            if self.shared_kernel:
+                raise ValueError("shared_kernel=True needs a single spec, kernel lists several")
 
     def to_json(self) -> dict[str, Any]:
         """The configuration as plain JSON values; options that are off are left out."""
-        off = {"short_conv": 0, "token_shift": False}
+        off = dict.fromkeys(("short_conv", "token_shift", "shared_kernel", "logit_scale"), False)
         return {k: v for k, v in asdict(self).items() if k not in off or v != off[k]}
+
+    def kernels(self) -> list[PositionKernel]:
+        """A new kernel for each layer, or one and the same for all."""
+        if self.shared_kernel:
+            return [kernel_from_spec(cast(dict, self.kernel))] * self.layers
+        specs = self.kernel if isinstance(self.kernel, list) else [self.kernel] * self.layers
+        return [kernel_from_spec(spec) for spec in specs]
 
 
 class Block(nn.Module):
     """Pre-norm attention and MLP, each added to the stream."""
 
-    def __init__(self, config: DecoderConfig) -> None:
+    def __init__(self, config: DecoderConfig, kernel: PositionKernel) -> None:
         super().__init__()
         norm, width = NORMS[config.norm], config.width
         hidden = round(config.mlp_ratio * width)
@@ -83,8 +104,9 @@ class Block(nn.Module):
             width,
             config.heads,
             kv_heads=config.kv_heads,
-            kernel=kernel_from_spec(config.kernel),
+            kernel=kernel,
             bias=config.bias,
+            logit_scale=config.logit_scale,
         )
         mixers: list[nn.Module] = []
         if config.token_shift:
@@ -139,7 +161,7 @@ class Decoder(nn.Module):
             if seed is not None:
                 torch.manual_seed(seed)
             self.embedding = nn.Embedding(config.vocab, config.width)
-            self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+            self.blocks = nn.ModuleList(Block(config, kernel) for kernel in config.kernels())
             self.norm = NORMS[config.norm](config.width)
             self.head = (
                 None if config.tied else nn.Linear(config.width, config.vocab, bias=config.bias)
@@ -147,16 +169,36 @@ class Decoder(nn.Module):
             if config.tied:  # the rows are output directions too: unit norm, not unit entries
                 nn.init.normal_(self.embedding.weight, std=1 / math.sqrt(config.width))
         stream = None if seed is None else torch.Generator().manual_seed(seed)
-        for layer in self.attention_layers:
-            layer.kernel.reset_parameters(stream)
+        for kernel in dict.fromkeys(layer.kernel for layer in self.attention_layers):
+            kernel.reset_parameters(stream)
 
     @property
     def attention_layers(self) -> list[AttentionLayer]:
         """The attention layer of each block, lowest first."""
         return [cast(Block, block).attention for block in self.blocks]
 
+    def uncacheable(self) -> str | None:
+        """Why decoding with a cache would not equal a full pass; None where it does."""
+        config = self.config
+        if config.short_conv or config.token_shift:
+            return "short_conv and token_shift know one whole document, a cache of keys does not"
+        layers = self.attention_layers
+        moving = [layer.kernel for layer in layers if not layer.kernel.claims.length_free]
+        if moving and len(layers) > 1:
+            return (
+                f"{type(moving[0]).__name__} changes earlier tokens as the text grows, and with them "
+                "what upper layers have cached: fix its factor, as in NTK(scale=4.0)"
+            )
+        return None
+
     def new_cache(self, max_length: int | None = None) -> list[KVCache]:
-        """An empty cache for each layer."""
+        """An empty cache for each layer.
+
+        Raises:
+            ValueError: a model whose cached decoding would not equal a full pass.
+        """
+        if reason := self.uncacheable():
+            raise ValueError(f"no cache for this model: {reason}; or decode without one")
         return [KVCache(max_length, kernel=layer.kernel) for layer in self.attention_layers]
 
     def forward(
@@ -190,3 +232,25 @@ class Decoder(nn.Module):
             x = block(x, cache=past, q_pos=q_pos, keep=keep, segments=segments, last_only=top)
         x = self.norm(x[:, -1:] if last_only else x)
         return linear(x, self.embedding.weight) if self.head is None else self.head(x)
+
+    def generate(self, prompt: Tensor, steps: int, **options: Any) -> Tensor:
+        """Continue prompts token by token.
+
+        Args:
+            prompt: ``(N,)`` or ``(B, N)`` int64.
+            steps: new tokens.
+            **options: temperature (1.0; 0 is greedy) · top_k, keep the k likeliest tokens (and ties)
+                · top_p, keep the likeliest ones that hold this share · seed (0) or a
+                ``torch.Generator`` · real, ``(B, N)`` boolean, True at tokens that are no padding,
+                for prompts padded on the left · stop, a token behind which a row repeats it; all
+                rows stopped end it · cached, default wherever it equals a full pass · progress.
+
+        Returns:
+            prompt and continuation, ``(N + steps,)`` or ``(B, N + steps)``, shorter where all rows
+            stopped.
+
+        Raises:
+            ValueError: tokens the model does not know, settings out of range, padding that is not
+                on the left, cached=True where it would not equal a full pass.
+        """
+        return generate(self, prompt, steps, **options)

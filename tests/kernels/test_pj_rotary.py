@@ -243,10 +243,12 @@ def test_a_state_with_another_eta_is_refused(saved, strict):
     """Loaded silently, the kernel's function and its spec would disagree."""
     state = (PJRotary(8, 16, eta=saved) + PJBias(2, 16)).state_dict()
     kernel = PJRotary(8, 16) + PJBias(2, 16)
-    with pytest.raises(RuntimeError, match=rf"eta is {saved:g} in this state_dict, 1 in this PJ"):
+    with pytest.raises(
+        RuntimeError, match=rf"eta is {saved:g} in this state_dict, 1 in this PJRotary"
+    ):
         kernel.load_state_dict(state, strict=strict)
     assert float(kernel.parts[0].eta.max()) == 1
-    with pytest.raises(RuntimeError, match="eta is 2 in this state_dict, 0 in this"):
+    with pytest.raises(RuntimeError, match=r'Unexpected key.*"eta"'):
         PJRotary(8, 16, eta=0).load_state_dict(PJRotary(8, 16, eta=2).state_dict())
 
 

@@ -130,7 +130,7 @@ def test_mixers_start_as_nothing_and_see_the_past_alone(mixed):
     assert torch.equal(before[:, :6], after[:, :6])
     assert not torch.allclose(before[:, 6:], after[:, 6:])
     assert not torch.allclose(before, bare(tokens))
-    with pytest.raises(ValueError, match="drop cache and segments"):
+    with pytest.raises(ValueError, match="no cache for this model"):
         model(tokens, cache=model.new_cache())
 
 
