@@ -17,25 +17,9 @@ from ._values import check_length, constant, positions_of, with_trained_omega
 from .base import Claims, K, PositionKernel, Q
 from .characteristic import Root, merge_roots, turning_roots
 from .growth import STEADY
+from .layouts import reads_as_complex
 
 COORDINATES = ("linear", "lightcone")
-
-
-def to_half(channels: Tensor) -> Tensor:
-    """Interleaved channels in the half layout: even ones first, then odd ones.
-
-    [r0, i0, r1, i1] -> [r0, r1, i0, i1]. Convert the rows of q and k projections, never v.
-
-    Args:
-        channels: ``(..., D)``, D even.
-    """
-    return torch.cat([channels[..., 0::2], channels[..., 1::2]], dim=-1)
-
-
-def to_interleaved(channels: Tensor) -> Tensor:
-    """Half-layout channels interleaved, the inverse of :func:`to_half`."""
-    real, imaginary = channels.chunk(2, dim=-1)
-    return torch.stack([real, imaginary], dim=-1).flatten(-2)
 
 
 class RoPE(PositionKernel):
@@ -235,7 +219,7 @@ class RoPE(PositionKernel):
         if self.layout == "half":
             u, v = turned.chunk(2, dim=-1)
             turned = torch.cat([u * cos - v * sin, u * sin + v * cos], dim=-1)
-        elif _reads_as_complex(turned):
+        elif reads_as_complex(turned):
             pairs = torch.view_as_complex(turned.unflatten(-1, (-1, 2)))
             turned = torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
         else:
@@ -254,11 +238,3 @@ class RoPE(PositionKernel):
 
 def _even(value: Any) -> bool:
     return isinstance(value, Integral) and int(value) >= 2 and int(value) % 2 == 0
-
-
-def _reads_as_complex(x: Tensor) -> bool:
-    """True if pairs of channels lie in memory as complex numbers do: one pass instead of six."""
-    if torch.compiler.is_compiling():  # inductor has no complex numbers
-        return False
-    *others, last = x.stride()
-    return last == 1 and x.storage_offset() % 2 == 0 and all(step % 2 == 0 for step in others)

@@ -1,5 +1,6 @@
 """Models: one small decoder."""
 
-from .decoder import Decoder, DecoderConfig
+from .config import DecoderConfig
+from .decoder import Decoder
 
 __all__ = ["Decoder", "DecoderConfig"]

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from ..kernels.base import PositionKernel
-from ..models.decoder import Decoder, DecoderConfig
+from ..models import Decoder, DecoderConfig
 
 WRAPPERS = ("_orig_mod", "module")  # names that torch.compile and data parallelism put in between
 
