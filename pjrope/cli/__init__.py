@@ -70,7 +70,26 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     listing = parsers.add_parser("list", help="list the experiments, their presets and costs")
     listing.set_defaults(command=commands.list_experiments)
 
-    run = parsers.add_parser("run", help="run an experiment, or go on with one that was stopped")
+    _run_arguments(
+        parsers.add_parser("run", help="run an experiment, or go on with one that was stopped")
+    )
+    _show_arguments(parsers.add_parser("show", help="print the tables of experiments"))
+    ledger = parsers.add_parser("ledger", help="what the records say of each claim of both papers")
+    ledger.add_argument("claims", nargs="*", metavar="claim", help="such as J-K4; default, all")
+    ledger.add_argument("--json", action="store_true", help="plain data, with every interval")
+    ledger.add_argument("--out", type=_path, metavar="FILE", help="write there, as UTF-8")
+    ledger.set_defaults(command=commands.ledger)
+
+    bench = parsers.add_parser("bench", help="time the backends, against peers and against none")
+    if words[:1] == ["bench"]:
+        from pjrope.bench import command as bench_command
+
+        bench_command.add_arguments(bench)
+        bench.set_defaults(command=bench_command.run)
+    return parser
+
+
+def _run_arguments(run: argparse.ArgumentParser) -> None:
     run.add_argument("name", help="experiment, as in: pjrope list")
     run.add_argument("--preset", default="smoke", help="smoke (default), book or paper")
     run.add_argument("--seeds", type=_seeds, help="0-4 or 0,2,5; default, those of the preset")
@@ -99,7 +118,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     run.add_argument("--keep-work", action="store_true", help="keep finished cells' checkpoints")
     run.set_defaults(command=commands.run)
 
-    show = parsers.add_parser("show", help="print the tables of experiments")
+
+def _show_arguments(show: argparse.ArgumentParser) -> None:
     show.add_argument("names", nargs="+", metavar="name", help="as in: pjrope list; or bench")
     show.add_argument("--preset", help="default: book, paper or smoke, the first that exists")
     show.add_argument(
@@ -110,20 +130,6 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         "./pjrope-results",
     )
     show.set_defaults(command=commands.show)
-
-    ledger = parsers.add_parser("ledger", help="what the records say of each claim of both papers")
-    ledger.add_argument("claims", nargs="*", metavar="claim", help="such as J-K4; default, all")
-    ledger.add_argument("--json", action="store_true", help="plain data, with every interval")
-    ledger.add_argument("--out", type=_path, metavar="FILE", help="write there, as UTF-8")
-    ledger.set_defaults(command=commands.ledger)
-
-    bench = parsers.add_parser("bench", help="time the backends, against peers and against none")
-    if words[:1] == ["bench"]:
-        from pjrope.bench import command as bench_command
-
-        bench_command.add_arguments(bench)
-        bench.set_defaults(command=bench_command.run)
-    return parser
 
 
 class _Version(argparse.Action):

@@ -64,21 +64,23 @@ def table(
 
     def place(side: Any, top: tuple[Any, ...]) -> str:
         here = dict(zip(fields, top, strict=True))
-        if baseline is None:
-            numbers = by_seed(chosen, value, {**here, rows: side})
-            said = summary(numbers.values()).text(digits, form=form) if numbers else "–"
-            return said.removesuffix(f" ({ONE_SEED})") if alone else said
-        if not all(select(chosen, {**here, rows: one}) for one in (side, baseline)):
-            return "–"
-        gap = paired_difference(chosen, value, method=side, baseline=baseline, where=here, by=rows)
-        said = gap.summary.text(digits, sign=True, form=form)
-        return said if threshold is None else f"{said}: {verdict(gap, threshold, better)}"
+        if baseline is not None:
+            where_baseline = {**here, rows: baseline}
+            if not (select(chosen, {**here, rows: side}) and select(chosen, where_baseline)):
+                return "–"
+            gap = paired_difference(
+                chosen, value, method=side, baseline=baseline, where=here, by=rows
+            )
+            said = gap.summary.text(digits, sign=True, form=form)
+            return said if threshold is None else f"{said}: {verdict(gap, threshold, better)}"
+        numbers = by_seed(chosen, value, {**here, rows: side})
+        said = summary(numbers.values()).text(digits, form=form) if numbers else "–"
+        return said.removesuffix(f" ({ONE_SEED})") if alone else said
 
-    shown = [side for side in sides if side != baseline]
     name = f"{columns} " if isinstance(columns, str) else ""
     head = [rows, *(name + " ".join(map(_word, top)) if top else value for top in tops)]
-    lines = [[_word(side), *(place(side, top) for top in tops)] for side in shown]
-    grid = markdown(head, lines, "lr")
+    shown = [side for side in sides if side != baseline]
+    grid = markdown(head, [[_word(s), *(place(s, top) for top in tops)] for s in shown], align="lr")
     silent = deterministic or baseline is not None or not alone
     return grid if silent else f"{grid}\n\n({ONE_SEED})"
 

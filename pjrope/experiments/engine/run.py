@@ -90,14 +90,7 @@ def run(
     chosen = experiment.preset(preset)
     asked = chosen.seeds if seeds is None else check_seeds(seeds)
     cells = _filtered(experiment.grid(chosen, asked), only or {})
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ExperimentError(f"jobs {jobs!r}: give an integer >= 1")
-    if jobs > 1:
-        refuse_inside_import()
-    if record and not records.in_checkout():
-        raise ExperimentError("a record is part of the source: install from a checkout (pip -e)")
-    if out is not None and not store:
-        raise ExperimentError("store=False writes nothing, so out must be left away")
+    _check_request(jobs, out, store, record)
     device = _device(device)
     options = RunOptions(device, environment.describe(device), progress and jobs == 1, keep_work)
     data = merge_data(experiment.data(chosen) if experiment.data else ())
@@ -120,6 +113,17 @@ def run(
             if record:
                 _record(finished, experiment.grid(chosen, asked))
     return result
+
+
+def _check_request(jobs: int, out: Path | str | None, store: bool, record: bool) -> None:
+    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+        raise ExperimentError(f"jobs {jobs!r}: give an integer >= 1")
+    if jobs > 1:
+        refuse_inside_import()
+    if record and not records.in_checkout():
+        raise ExperimentError("a record is part of the source: install from a checkout (pip -e)")
+    if out is not None and not store:
+        raise ExperimentError("store=False writes nothing, so out must be left away")
 
 
 def substitutes(preset: Preset, data: Iterable[Mapping[str, Any]]) -> list[str]:
