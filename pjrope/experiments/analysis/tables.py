@@ -52,21 +52,18 @@ def table(
         ExperimentError: when nothing is left to show, or a seed has several rows for one place.
     """
     chosen = select(rows_of(result), where or {})
-    sides = _labels(chosen, rows)
     fields = (columns,) if isinstance(columns, str) else tuple(columns or ())
-    tops = list(dict.fromkeys(tuple(r[f] for f in fields) for r in chosen if r.keys() >= {*fields}))
+    sides, tops = _labels(chosen, rows), _tops(chosen, fields)
     if not sides or not tops:
         raise ExperimentError(f"no rows with {dict(where or {})}, {rows} and {columns} to show")
     if baseline is not None and baseline not in sides:
         raise ExperimentError(f"no rows with {rows}={baseline!r}; there are: {sides}")
-
     alone = single_seed(chosen)
 
     def place(side: Any, top: tuple[Any, ...]) -> str:
         here = dict(zip(fields, top, strict=True))
         if baseline is not None:
-            where_baseline = {**here, rows: baseline}
-            if not (select(chosen, {**here, rows: side}) and select(chosen, where_baseline)):
+            if not all(select(chosen, {**here, rows: one}) for one in (side, baseline)):
                 return "–"
             gap = paired_difference(
                 chosen, value, method=side, baseline=baseline, where=here, by=rows
@@ -87,6 +84,11 @@ def table(
 
 def _labels(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     return list(dict.fromkeys(row[name] for row in rows if name in row))
+
+
+def _tops(rows: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> list[tuple[Any, ...]]:
+    """The combinations of these fields that occur, in order of appearance."""
+    return list(dict.fromkeys(tuple(r[f] for f in fields) for r in rows if r.keys() >= {*fields}))
 
 
 def _word(label: Any) -> str:
