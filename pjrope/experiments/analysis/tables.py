@@ -86,6 +86,10 @@ def _labels(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
     return list(dict.fromkeys(row[name] for row in rows if name in row))
 
 
+def _title(columns: str | Sequence[str] | None, top: tuple[Any, ...]) -> str:
+    return " ".join([*([columns] if isinstance(columns, str) else []), *map(_word, top)])
+
+
 def _tops(rows: Sequence[Mapping[str, Any]], fields: Sequence[str]) -> list[tuple[Any, ...]]:
     """The combinations of these fields that occur, in order of appearance."""
     return list(dict.fromkeys(tuple(r[f] for f in fields) for r in rows if r.keys() >= {*fields}))
