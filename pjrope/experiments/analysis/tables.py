@@ -56,8 +56,7 @@ def table(
     sides, tops = _labels(chosen, rows), _tops(chosen, fields)
     if not sides or not tops:
         raise ExperimentError(f"no rows with {dict(where or {})}, {rows} and {columns} to show")
-    if baseline is not None and baseline not in sides:
-        raise ExperimentError(f"no rows with {rows}={baseline!r}; there are: {sides}")
+    _check_baseline(baseline, rows, sides)
     alone = single_seed(chosen)
 
     def place(side: Any, top: tuple[Any, ...]) -> str:
@@ -74,12 +73,16 @@ def table(
         said = summary(numbers.values()).text(digits, form=form) if numbers else "–"
         return said.removesuffix(f" ({ONE_SEED})") if alone else said
 
-    name = f"{columns} " if isinstance(columns, str) else ""
-    head = [rows, *(name + " ".join(map(_word, top)) if top else value for top in tops)]
-    shown = [side for side in sides if side != baseline]
-    grid = markdown(head, [[_word(s), *(place(s, top) for top in tops)] for s in shown], align="lr")
-    silent = deterministic or baseline is not None or not alone
-    return grid if silent else f"{grid}\n\n({ONE_SEED})"
+    head = [rows, *(_title(columns, top) or value for top in tops)]
+    lines = [[_word(s), *(place(s, top) for top in tops)] for s in sides if s != baseline]
+    grid = markdown(head, lines, "lr")
+    told = alone and not deterministic and baseline is None
+    return f"{grid}\n\n({ONE_SEED})" if told else grid
+
+
+def _check_baseline(baseline: str | None, rows: str, sides: list[Any]) -> None:
+    if baseline is not None and baseline not in sides:
+        raise ExperimentError(f"no rows with {rows}={baseline!r}; there are: {sides}")
 
 
 def _labels(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
