@@ -64,9 +64,8 @@ def table(
         if baseline is not None:
             if not all(select(chosen, {**here, rows: one}) for one in (side, baseline)):
                 return "–"
-            gap = paired_difference(
-                chosen, value, method=side, baseline=baseline, where=here, by=rows
-            )
+            pair = {"method": side, "baseline": baseline, "by": rows}
+            gap = paired_difference(chosen, value, where=here, **pair)
             said = gap.summary.text(digits, sign=True, form=form)
             return said if threshold is None else f"{said}: {verdict(gap, threshold, better)}"
         numbers = by_seed(chosen, value, {**here, rows: side})
