@@ -11,7 +11,7 @@ from ...extras import need
 from .plain_json import ExperimentError, plain
 
 if TYPE_CHECKING:
-    import pandas  # type: ignore[import-untyped]
+    import pandas
 
 __all__ = ["ENVIRONMENT", "FORMAT", "Result", "check_row", "checked", "select"]
 

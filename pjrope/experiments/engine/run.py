@@ -93,9 +93,7 @@ def run(
     _check_request(jobs, out, store, record)
     device = _device(device)
     options = RunOptions(device, environment.describe(device), progress and jobs == 1, keep_work)
-    data = merge_data(experiment.data(chosen) if experiment.data else ())
-    if record and (absent := substitutes(chosen, data)):
-        raise ExperimentError(f"not recorded: {', '.join(absent)}; a record needs the real corpus")
+    data = _corpora(experiment, chosen, record)
     with _folder(out, store) as folder:
         finished = CellStore(folder, experiment, chosen, data)
         if record and partial:
@@ -113,6 +111,14 @@ def run(
             if record:
                 _record(finished, experiment.grid(chosen, asked))
     return result
+
+
+def _corpora(experiment: Experiment, preset: Preset, record: bool) -> list[dict[str, Any]]:
+    """Return the corpora about to be read, refusing to record from ones that stand in."""
+    data = merge_data(experiment.data(preset) if experiment.data else ())
+    if record and (absent := substitutes(preset, data)):
+        raise ExperimentError(f"not recorded: {', '.join(absent)}; a record needs the real corpus")
+    return data
 
 
 def _check_request(jobs: int, out: Path | str | None, store: bool, record: bool) -> None:
