@@ -15,7 +15,7 @@ from .compute import RunOptions
 from .partial import record_finished, take_up
 from .result import Result
 from .spec import Cell, Experiment, ExperimentError, Preset, check_seeds
-from .store import DEFAULT_OUT, CannotWrite, result_path, write
+from .store import DEFAULT_OUT, CannotWrite, write
 from .system import FolderInUse, explain, locked
 from .workers import refuse_inside_import, results
 
@@ -104,8 +104,7 @@ def run(
             failures = _finish(finished, cells, options, jobs, progress)
             result = finished.assemble(cells)
             everything = experiment.grid(chosen, sorted(finished.seeds() | set(asked)))
-            path = result_path(folder, experiment.name, chosen.name)
-            write_result(path, finished.assemble(everything))
+            write_result(finished.folder.with_suffix(".json"), finished.assemble(everything))
             if failures:
                 raise CellsFailed(failures, result, len(cells))
             if record:
