@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from ..conventions import as_positions, wide
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
-from . import pages
-from .overflow import (
-    check_overflow,
-    first_infinite,
-    infinite_bias,
-    largest_lag,
-    largest_position,
-)
-from .pages import grown, page_logits
+from .cache_checks import check_apart, check_like, check_new, check_reach, check_rows
+from .pages import ReversedBias, grown, next_position, page_origins, storage_mode
 
 _NOPE = NoPE()
 
@@ -44,6 +41,9 @@ class KVCache:
             positions that jump further within a page than the kernel reaches, or, seen or not, so
             far apart in a row that the kernel overflows.
 
+    A call that raises leaves the cache as it was. ``copy.deepcopy`` copies the tokens and keeps the
+    kernel, which belongs to the layer.
+
     Limits: for inference; what is stored is overwritten in place and carries no gradient.
     """
 
@@ -54,58 +54,49 @@ class KVCache:
             raise ValueError(f"max_length is {max_length}, room for at least 1 token is needed")
         self.max_length = max_length
         self._mode: str | None = None
-        self.kernel = kernel
         self.length = 0
+        self.kernel = kernel
         self._k: Tensor | None = None
         self._v: Tensor | None = None
         self._pos: Tensor | None = None
-        self._bias: Tensor | None = None
-        self._infinite: int | None = None
+        self._bias = ReversedBias()
         self._next: int | None = 0  # the position that would run on; None once one did not
 
     @property
     def kernel(self) -> PositionKernel | None:
-        """The kernel of the layer; another one chooses anew how keys are stored."""
+        """The kernel of the layer; it chooses how keys are stored while there are none."""
         return self._kernel
 
     @kernel.setter
     def kernel(self, kernel: PositionKernel | None) -> None:
-        self._kernel, self._mode = kernel, None
+        self._kernel = kernel
+        self._mode = self._mode if self.length else None
 
     @property
     def mode(self) -> str:
         """How keys are stored: "rotated", "paged" or "raw"."""
         if self._mode is None or self.length == 0:
-            self._mode = self._choose_mode()
+            self._mode = storage_mode(self._kernel)
         return self._mode
-
-    def _choose_mode(self) -> str:
-        kernel = self._kernel
-        if kernel is None or not kernel.rotates or kernel.scored:
-            return "raw"
-        claims = kernel.claims
-        if not (claims.relative and claims.length_free):
-            return "raw"
-        if kernel.any_origin:
-            return "rotated"
-        return "paged" if kernel.reach(torch.float32) >= pages.PAGE else "raw"
 
     @property
     def keys(self) -> Tensor:
         """Stored keys ``(B, Hk, K, D')``."""
-        return self._held()[0][:, :, : self.length]
+        return self.room[0][:, :, : self.length]
 
     @property
     def values(self) -> Tensor:
         """Stored values ``(B, Hk, K, Dv)``."""
-        return self._held()[1][:, :, : self.length]
+        return self.room[1][:, :, : self.length]
 
     @property
     def positions(self) -> Tensor:
         """Positions ``(K,)`` or ``(B, K)``, tokens."""
-        return self._held()[2][..., : self.length]
+        return self.room[2][..., : self.length]
 
-    def _held(self) -> tuple[Tensor, Tensor, Tensor]:
+    @property
+    def room(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Keys, values and positions with the room behind them, in whole pages."""
         if self._k is None or self._v is None or self._pos is None:
             raise ValueError("this cache holds no tokens yet: append() some")
         return self._k, self._v, self._pos
@@ -123,27 +114,77 @@ class KVCache:
             pos: ``(n,)`` or ``(B, n)`` integers, tokens.
         """
         pos = as_positions(pos, "pos")
-        self._check(k, v, pos)
-        new = k.shape[2]
-        total = self.length + new
+        check_new(k, v, pos)
+        if self._v is not None:
+            check_like(v, pos, self.values, self.positions)
+        total = self.length + k.shape[2]
         if self.max_length is not None and total > self.max_length:
             raise ValueError(
-                f"{self.length} tokens cached and {new} new exceed max_length={self.max_length}: "
-                "make a larger KVCache"
+                f"{self.length} tokens cached and {k.shape[2]} new exceed max_length="
+                f"{self.max_length}: make a larger KVCache"
             )
-        self._pos = grown(self._pos, pos, self.length, axis=-1)
-        run_on = self._follow(pos)
-        self._check_overflow(run_on, total, wide(k))
+        held = grown(self._pos, pos, self.length, axis=-1)
+        run_on = next_position(self._next, self.length, pos)
+        check_apart(self._acting(), held[..., :total], run_on, wide(k))
         if self.mode != "raw":
-            shift = pos - self._origins(self.length, total)
-            self._check_reach(shift)
+            shift = pos
+            if self.mode == "paged":
+                shift = pos - page_origins(held, self.length, total)
+                check_reach(self._acting(), shift)
             _, rotated = self._acting().rotate(None, k, None, shift)
             # About one origin that suits all, as attend() does, products keep the dtype of the call.
             k = rotated.to(v.dtype) if self.mode == "rotated" else rotated
-        self._k = grown(self._k, k, self.length, axis=2)
-        self._v = grown(self._v, v, self.length, axis=2)
-        self._next = run_on
-        self.length = total
+        # Nothing above changes what is held: a call that fails leaves the cache as it was.
+        self._k, self._v = (
+            grown(old, new, self.length, axis=2) for old, new in ((self._k, k), (self._v, v))
+        )
+        self._pos, self._next, self.length = held, run_on, total
+
+    def copy(self) -> KVCache:
+        """A cache of its own with the same tokens and the same kernel."""
+        twin = KVCache()
+        vars(twin).update(vars(self))
+        if self._k is not None:
+            twin._k, twin._v, twin._pos = (x.clone() for x in self.room)
+        return twin
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> KVCache:
+        twin = self.copy()
+        twin._kernel = memo.get(id(self._kernel), self._kernel)
+        return twin
+
+    def select(self, rows: Tensor) -> KVCache:
+        """A cache of these rows of the batch, in this order; a row may come more than once.
+
+        Args:
+            rows: ``(B',)`` int64, indices of rows.
+        """
+        twin = KVCache()
+        vars(twin).update(vars(self))
+        if self._k is not None:
+            k, v, pos = self.room
+            check_rows(rows, len(k))
+            twin._k, twin._v = k.index_select(0, rows), v.index_select(0, rows)
+            twin._pos = pos.clone() if pos.ndim == 1 else pos.index_select(0, rows)
+        return twin
+
+    def reorder(self, rows: Tensor) -> None:
+        """Let row i of the batch go on as row ``rows[i]`` was, as beam search asks.
+
+        Args:
+            rows: ``(B,)`` int64.
+
+        Raises:
+            ValueError: another number of rows, or rows that the cache does not hold.
+        """
+        if self._k is not None and rows.shape != (len(self._k),):
+            raise ValueError(
+                f"rows have shape {tuple(rows.shape)}, ({len(self._k)},) is needed: select() takes "
+                "another number of rows"
+            )
+        vars(self).update(vars(self.select(rows)))
 
     def truncate(self, length: int) -> None:
         """Forget all tokens but the first ``length``, as when guessed tokens were wrong.
@@ -159,63 +200,6 @@ class KVCache:
             self._next -= self.length - length
         self.length = length
 
-    def _check(self, k: Tensor, v: Tensor, pos: Tensor) -> None:
-        batch, heads, new = k.shape[:3]
-        if v.shape[:3] != k.shape[:3] or v.dtype != k.dtype:
-            raise ValueError(
-                f"k is {k.dtype} {tuple(k.shape)} and v {v.dtype} {tuple(v.shape)}: dtype, batch, "
-                "heads and tokens must agree"
-            )
-        if pos.shape not in ((new,), (batch, new)):
-            raise ValueError(
-                f"pos has shape {tuple(pos.shape)}, ({new},) or ({batch}, {new}) is needed"
-            )
-        if torch.is_grad_enabled() and (k.requires_grad or v.requires_grad):
-            raise ValueError("a KVCache carries no gradients: decode under torch.no_grad()")
-        if self._v is None or self._pos is None:
-            return
-        held = (*self._v.shape[:2], self._v.shape[3], self._v.dtype, self._pos.ndim)
-        if held != (batch, heads, v.shape[3], v.dtype, pos.ndim):
-            raise ValueError(
-                f"v is {v.dtype} {tuple(v.shape)} at positions {tuple(pos.shape)}, the cache holds "
-                f"{self._v.dtype} {tuple(self.values.shape)} at {tuple(self.positions.shape)}: only "
-                "the number of tokens may change"
-            )
-
-    def _check_reach(self, shift: Tensor) -> None:
-        """Raise where a key would be rotated further from its page's origin than is precise."""
-        if self.mode != "paged" or not shift.numel():
-            return
-        furthest, reach = int(shift.abs().max()), self._acting().reach(torch.float32)
-        if furthest > reach:
-            raise ValueError(
-                f"positions jump by {furthest} tokens within a page of {pages.PAGE}, and this "
-                f"{type(self.kernel).__name__} reaches {int(reach)} from one origin: let positions "
-                "run on, or call attend() on the whole sequence"
-            )
-
-    def _check_overflow(self, run_on: int | None, total: int, number: torch.dtype) -> None:
-        """Raise where the kernel would leave the number type at the distances of ``total`` tokens."""
-        kernel = self._kernel
-        if kernel is None or self._pos is None or not total or not kernel.growth.asks:
-            return
-        if run_on is None:
-            held = self._pos[..., :total]
-            apart = largest_lag if kernel.claims.relative else largest_position
-            distance = apart(held, held)
-        else:  # nothing needs to be read
-            first, last = run_on - total, run_on - 1
-            distance = last - first if kernel.claims.relative else max(abs(first), abs(last))
-        check_overflow(kernel, distance, number)
-
-    def _follow(self, pos: Tensor) -> int | None:
-        """The next position if these run on from those held, read from the new tokens alone."""
-        if self._next is None or pos.ndim > 1:
-            return None
-        start = int(pos[0]) if self.length == 0 else self._next
-        run = torch.arange(start, start + len(pos), device=pos.device)
-        return start + len(pos) if torch.equal(pos, run) else None
-
     def runs_on_to(self, q_pos: Tensor) -> bool:
         """True if all positions run on without a break and these are the last of them."""
         if self._next is None or q_pos.ndim > 1:
@@ -223,33 +207,8 @@ class KVCache:
         run = torch.arange(self._next - len(q_pos), self._next, device=q_pos.device)
         return torch.equal(q_pos, run)
 
-    def _origins(self, start: int, stop: int) -> Tensor | int:
-        """Origin of each token in the index range: the first position of its page."""
-        if self.mode != "paged" or self._pos is None:
-            return 0
-        first = torch.arange(start, stop, device=self._pos.device) // pages.PAGE * pages.PAGE
-        return self._pos[..., first]
-
-    def logits(self, q: Tensor, q_pos: Tensor, keys: int) -> Tensor:
-        """Unscaled scores of queries and the first ``keys`` keys of a paged cache.
-
-        Args:
-            q: ``(B, H, Q, D)`` queries before the kernel.
-            q_pos: ``(Q,)`` or ``(B, Q)``.
-            keys: how many leading keys.
-
-        Returns:
-            ``(B, H, Q, keys)`` in fp32 or better.
-        """
-        k, _, pos = self._held()
-        return page_logits(self._acting(), q, q_pos, k, pos, keys)
-
     def reversed_bias(self, number: torch.dtype) -> Tensor | None:
         """The kernel's bias at lags ``n-1 … 0``, n >= the tokens held: ``(H, n)``, or None.
-
-        By falling lag, so that its end is the bias of the last token's keys in their order. Kept,
-        like rotated keys, from one step to the next: a cache is worth as much as the parameters it
-        was filled with.
 
         Raises:
             ValueError: a bias of unknown growth that is not finite at a lag of the tokens held.
@@ -257,13 +216,19 @@ class KVCache:
         kernel = self._acting()
         if not kernel.biases:
             return None
-        table = self._bias
-        if table is None or table.shape[1] < self.length or table.dtype != number:
-            lags = torch.arange(max(64, 2 * self.length), device=self.positions.device).flip(0)
-            values = kernel.lag_bias(lags)
-            assert values is not None  # biases says so
-            table = self._bias = values.to(number)
-            self._infinite = first_infinite(table, lags) if kernel.unknown_growth() else None
-        if self._infinite is not None and self._infinite < self.length:
-            raise ValueError(infinite_bias(kernel, self._infinite, number))
-        return table
+        if not self._bias.serves(self.length, number):
+            self._bias = ReversedBias.of(kernel, self.length, number, self.positions.device)
+        self._bias.check(kernel, self.length)
+        return self._bias.table
+
+
+@contextmanager
+def unchanged_on_error(caches: Sequence[KVCache]) -> Iterator[None]:
+    """Within it, an exception leaves all caches as they were."""
+    before = [dict(vars(cache)) for cache in caches]
+    try:
+        yield
+    except BaseException:
+        for cache, state in zip(caches, before, strict=True):
+            vars(cache).update(state)
+        raise

@@ -15,6 +15,7 @@ from .blocks import plan
 from .cache import KVCache
 from .call import Call, make_call
 from .checks import check_kernel, check_tensors, check_window
+from .pages import page_logits
 from .planning import choose
 from .scores import Scores
 
@@ -82,10 +83,16 @@ def _by_page(call: Call, cache: KVCache) -> Tensor:
     scores, rows = Scores(call), []
     for block in plan(call):
         own = slice(block.start, block.stop)
-        logits = cache.logits(call.q[:, :, own], call.q_pos[..., own], block.high)
+        logits = _page_logits(cache, call.q[:, :, own], call.q_pos[..., own], block.high)
         logits = logits[..., block.low :].to(wide(call.q)) * call.scale
         rows.append(eager.weighted(scores, block, logits).to(call.q.dtype))
     return torch.cat(rows, dim=2)
+
+
+def _page_logits(cache: KVCache, q: Tensor, q_pos: Tensor, keys: int) -> Tensor:
+    kernel = _NOPE if cache.kernel is None else cache.kernel
+    k, _, k_pos = cache.room
+    return page_logits(kernel, q, q_pos, k, k_pos, keys)
 
 
 def is_simple(q: Tensor, q_pos: Tensor, cache: KVCache, kernel: PositionKernel) -> bool:
@@ -135,7 +142,7 @@ def decode_one(
     groups = q.shape[1] // keys.shape[1]
     check_kernel(kernel, q.shape[1], keys.shape[1], q.shape[3])
     if cache.mode == "paged":
-        logits = cache.logits(q, q_pos, cache.length)
+        logits = _page_logits(cache, q, q_pos, cache.length)
     else:
         check_tensors(q, keys, values)
         if cache.mode == "rotated":

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from ..positions.lags import Causal, check_causal
-from .cache import KVCache
+from .cache import KVCache, unchanged_on_error
+from .cache_checks import same_kernel
 from .checks import check_kernel, check_window
 from .decoding import attend_cached
 from .functional import attend
@@ -103,7 +104,8 @@ class AttentionLayer(nn.Module):
         if cache is not None:
             if segments is not None or self.causal is not True:
                 raise ValueError("a cache holds one document, causally: drop segments or the cache")
-            y = self._cached(q, k, v, cache, q_pos, keep)
+            with unchanged_on_error([cache]):
+                y = self._cached(q, k, v, cache, q_pos, keep)
         else:
             y = attend(
                 q,
@@ -133,10 +135,12 @@ class AttentionLayer(nn.Module):
             raise ValueError(
                 "this cache was filled without a kernel: make it KVCache(kernel=layer.kernel)"
             )
-        if cache.kernel is None:
+        if cache.kernel is not self.kernel:
+            if cache.kernel is not None and not same_kernel(cache.kernel, self.kernel):
+                raise ValueError(
+                    "this cache was made for another kernel: give each layer its own KVCache"
+                )
             cache.kernel = self.kernel
-        elif cache.kernel is not self.kernel:
-            raise ValueError("this cache belongs to another layer: give each layer its own KVCache")
         if q_pos is None:
             q_pos = torch.arange(cache.length, cache.length + k.shape[2], device=q.device)
         cache.append(k, v, q_pos)

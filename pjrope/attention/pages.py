@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from ..conventions import wide
 from ..kernels.base import PositionKernel
+from .overflow import first_infinite, infinite_bias
 
 PAGE = 256  # keys that share an origin
+
+
+def storage_mode(kernel: PositionKernel | None) -> str:
+    """How a cache stores keys of a kernel: "rotated", "paged" or "raw"."""
+    if kernel is None or not kernel.rotates or kernel.scored:
+        return "raw"
+    claims = kernel.claims
+    if not (claims.relative and claims.length_free):
+        return "raw"
+    if kernel.any_origin:
+        return "rotated"
+    return "paged" if kernel.reach(torch.float32) >= PAGE else "raw"
+
+
+def page_origins(pos: Tensor, start: int, stop: int) -> Tensor:
+    """Origin of each token in the index range: the first position of its page."""
+    return pos[..., torch.arange(start, stop, device=pos.device) // PAGE * PAGE]
+
+
+def next_position(following: int | None, length: int, pos: Tensor) -> int | None:
+    """The position behind new tokens if they run on from those held, else None.
+
+    Args:
+        following: the position behind the tokens held; None once they did not run on.
+        length: tokens held.
+        pos: ``(n,)`` or ``(B, n)`` of the new ones, all that is read.
+    """
+    if following is None or pos.ndim > 1:
+        return None
+    start = int(pos[0]) if length == 0 and len(pos) else following
+    run = torch.arange(start, start + len(pos), device=pos.device)
+    return start + len(pos) if torch.equal(pos, run) else None
 
 
 def grown(held: Tensor | None, new: Tensor, length: int, axis: int) -> Tensor:
@@ -56,3 +91,43 @@ def page_logits(
     number = wide(many)
     scores = many.to(number) @ by_page.to(number).mT  # (B, Hk, groups, pages, Q, PAGE)
     return scores.flatten(1, 2).transpose(2, 3).flatten(3)[..., :keys]
+
+
+@dataclass(frozen=True, eq=False)
+class ReversedBias:
+    """A kernel's bias at lags ``n-1 … 0``, so that its end is that of the last token's keys.
+
+    Kept, like rotated keys, from one step to the next: a cache is worth as much as the parameters it
+    was filled with.
+
+    Attributes:
+        table: ``(H, n)``, or None as long as nobody asked.
+        infinite: smallest lag at which a bias of unknown growth is not finite, or None.
+    """
+
+    table: Tensor | None = None
+    infinite: int | None = None
+
+    @classmethod
+    def of(
+        cls, kernel: PositionKernel, length: int, number: torch.dtype, device: torch.device
+    ) -> ReversedBias:
+        """The bias of a kernel, with room for twice as many tokens."""
+        lags = torch.arange(max(64, 2 * length), device=device).flip(0)
+        values = kernel.lag_bias(lags)
+        if values is None:
+            raise TypeError(f"{type(kernel).__name__}.lag_bias() gave None and biases is True")
+        values = values.to(number)
+        unknown = bool(kernel.unknown_growth())
+        return cls(values, first_infinite(values, lags) if unknown else None)
+
+    def serves(self, length: int, number: torch.dtype) -> bool:
+        """True if it reaches over so many tokens in this number type."""
+        return (
+            self.table is not None and self.table.shape[1] >= length and self.table.dtype == number
+        )
+
+    def check(self, kernel: PositionKernel, length: int) -> None:
+        """Raise if the bias is not finite at a lag that so many tokens reach."""
+        if self.infinite is not None and self.table is not None and self.infinite < length:
+            raise ValueError(infinite_bias(kernel, self.infinite, self.table.dtype))

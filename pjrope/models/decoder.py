@@ -8,6 +8,7 @@ each attention layer.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, linear
 
 from ..attention import AttentionLayer, KVCache
+from ..attention.cache import unchanged_on_error
 from ..kernels.base import PositionKernel
 from .config import NORMS, DecoderConfig
 from .generation import generate
@@ -154,11 +156,13 @@ class Decoder(nn.Module):
         Returns:
             ``(B, N, vocab)``, or ``(B, 1, vocab)`` for the last alone.
         """
-        x = self.embedding(tokens)
-        for n, block in enumerate(self.blocks):
-            past = None if cache is None else cache[n]
-            top = last_only and n == len(self.blocks) - 1
-            x = block(x, cache=past, q_pos=q_pos, keep=keep, segments=segments, last_only=top)
+        options = {"q_pos": q_pos, "keep": keep, "segments": segments}
+        if cache is None:
+            x = self._through_blocks(tokens, [None] * len(self.blocks), last_only, options)
+        else:
+            self._check_caches(cache)
+            with unchanged_on_error(cache):
+                x = self._through_blocks(tokens, cache, last_only, options)
         x = self.norm(x[:, -1:] if last_only else x)
         return linear(x, self.embedding.weight) if self.head is None else self.head(x)
 
@@ -183,3 +187,28 @@ class Decoder(nn.Module):
                 on the left, cached=True where it would not equal a full pass.
         """
         return generate(self, prompt, steps, **options)
+
+    def _through_blocks(
+        self,
+        tokens: Tensor,
+        caches: Sequence[KVCache | None],
+        last_only: bool,
+        options: dict[str, Any],
+    ) -> Tensor:
+        x = self.embedding(tokens)
+        for n, (block, past) in enumerate(zip(self.blocks, caches, strict=True)):
+            top = last_only and n == len(self.blocks) - 1
+            x = block(x, cache=past, last_only=top, **options)
+        return x
+
+    def _check_caches(self, caches: Sequence[KVCache]) -> None:
+        if len(caches) != len(self.blocks):
+            raise ValueError(
+                f"{len(caches)} caches for {len(self.blocks)} layers: model.new_cache() makes them"
+            )
+        lengths = [cache.length for cache in caches]
+        if len(set(lengths)) > 1:
+            raise ValueError(
+                f"the caches of the layers hold {lengths} tokens: truncate all to the same, or start "
+                "with model.new_cache()"
+            )

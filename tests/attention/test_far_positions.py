@@ -118,7 +118,7 @@ def test_a_cache_reads_no_positions_that_run_on(monkeypatch):
     kernel, k = PJRotary(10, 512, order=5, coordinate="lightcone", parts="phase"), drawn(1, 2)[1]
     at = kernel.overflow_at(torch.float32)
     for name in ("largest_lag", "largest_position"):
-        monkeypatch.setattr(f"pjrope.attention.cache.{name}", None)
+        monkeypatch.setattr(f"pjrope.attention.cache_checks.{name}", None)
     cache = KVCache(kernel=kernel)
     cache.append(k, k, torch.arange(at - 4, at - 2))
     cache.append(k, k, torch.arange(at - 2, at))

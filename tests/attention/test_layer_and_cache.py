@@ -159,8 +159,8 @@ def test_cache_refusals():
     layer(x[:, :8], cache=cache)
     with pytest.raises(ValueError, match=r"8 tokens cached and 3 new exceed max_length=10"):
         layer(x[:, :3], cache=cache)
-    other, _ = layer_and_input(RoPE(HEAD_DIM))
-    with pytest.raises(ValueError, match="another layer"):
+    other, _ = layer_and_input(RoPE(HEAD_DIM, base=100.0))
+    with pytest.raises(ValueError, match="another kernel"):
         other(x[:, :1], cache=cache)
     with pytest.raises(ValueError, match="max_length is 0"):
         KVCache(0)
