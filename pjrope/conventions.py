@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 LAYOUTS = ("interleaved", "half")
@@ -155,13 +157,42 @@ def phase_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
-def as_positions(positions: Tensor, name: str = "positions") -> Tensor:
-    """``positions`` as int64, shape kept.
+def as_tensor(values: Tensor | ArrayLike, name: str, like: Tensor | None = None) -> Tensor:
+    """A tensor as it is; an array, list, range or number as a tensor on the device of ``like``.
+
+    Raises:
+        ValueError: values that make no array of numbers.
+    """
+    if isinstance(values, Tensor):
+        return values
+    try:
+        array = np.asarray(values)
+        if array.size == 0 and not hasattr(values, "dtype"):  # an empty list says no type
+            array = array.astype(np.int64)
+        found = torch.from_numpy(np.ascontiguousarray(array).reshape(array.shape))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} is a {type(values).__name__} that makes no tensor: "
+            + str(error).splitlines()[0]
+        ) from None
+    return found if like is None else found.to(like.device)
+
+
+def as_positions(
+    positions: Tensor | ArrayLike, name: str = "positions", like: Tensor | None = None
+) -> Tensor:
+    """``positions``, a tensor, an array or a list, as int64, shape kept.
+
+    Args:
+        positions: integers.
+        name: of the argument, for the error.
+        like: where positions go that are no tensor yet, default the CPU.
 
     Raises:
         ValueError: positions that are not integers, since a cast would merge neighbours
             (bf16 holds no odd integer above 256).
     """
+    positions = as_tensor(positions, name, like)
     if (
         positions.dtype.is_floating_point
         or positions.dtype.is_complex

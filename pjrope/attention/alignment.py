@@ -21,6 +21,8 @@ def find_offset(q_pos: Tensor, k_pos: Tensor, masks: Masks) -> int | None:
     """
     if torch.compiler.is_compiling():  # there are no numbers to read
         return None
+    if not (q_pos.numel() and k_pos.numel()):  # no rows, no pairs: any number will do
+        return 0
     q_shift, k_shift = _shift(q_pos, masks.keys), _shift(k_pos, masks.keys)
     if bool((q_shift == q_shift.flatten()[0]).all() & (k_shift == k_shift.flatten()[0]).all()):
         return int(q_shift.flatten()[0] - k_shift.flatten()[0])

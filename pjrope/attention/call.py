@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..conventions import wide
+from ..conventions import as_tensor, wide
 from ..kernels.base import PositionKernel
 from ..kernels.growth import FURTHEST
 from ..positions.lags import Causal, check_causal
@@ -182,7 +182,7 @@ def make_call(
         q.shape[2],
         k.shape[2],
         causal,
-        check_keep(keep, shape),
+        check_keep(None if keep is None else as_tensor(keep, "keep", q), shape),
         check_segments(segments, q, k),
         check_window(window, q.shape[2], k.shape[2]),
     )

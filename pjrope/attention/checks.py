@@ -7,7 +7,7 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from ..conventions import as_positions, wide
+from ..conventions import as_positions, as_tensor, wide
 from ..kernels.base import PositionKernel
 
 
@@ -66,6 +66,8 @@ def check_positions(
         rows = torch.arange(keys, device=q.device)
         last = torch.arange(keys - queries, keys, device=q.device)
         return last, rows, True
+    q_pos = None if q_pos is None else as_positions(q_pos, "q_pos").to(q.device)
+    k_pos = None if k_pos is None else as_positions(k_pos, "k_pos").to(q.device)
     if k_pos is None and queries == keys:
         k_pos = q_pos
     if q_pos is None and k_pos is not None and queries <= keys:
@@ -76,7 +78,6 @@ def check_positions(
         )
     found = []
     for name, pos, count in (("q_pos", q_pos, queries), ("k_pos", k_pos, keys)):
-        pos = as_positions(pos, name).to(q.device)
         if pos.shape not in ((count,), (q.shape[0], count), (1, count)):
             raise ValueError(
                 f"{name} has shape {tuple(pos.shape)}, ({count},) or ({q.shape[0]}, {count}) is needed"
@@ -126,12 +127,12 @@ def check_segments(
         return None
     if not isinstance(segments, tuple | list) or len(segments) != 2:
         raise ValueError("segments is a pair (q_segments, k_segments) of document ids")
-    for name, ids, count in (("q", segments[0], q.shape[2]), ("k", segments[1], k.shape[2])):
+    q_seg, k_seg = (as_tensor(ids, "segments", q) for ids in segments)
+    for name, ids, count in (("q", q_seg, q.shape[2]), ("k", k_seg, k.shape[2])):
         if ids.shape not in ((count,), (q.shape[0], count), (1, count)):
             raise ValueError(
                 f"{name} segments have shape {tuple(ids.shape)}, (B, {count}) is needed"
             )
-    q_seg, k_seg = segments
     if q_seg.ndim != k_seg.ndim:
         q_seg, k_seg = (s if s.ndim == 2 else s[None] for s in (q_seg, k_seg))
     return q_seg, k_seg

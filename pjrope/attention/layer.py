@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ..conventions import as_positions, as_tensor
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from ..positions.lags import Causal, check_causal
@@ -93,6 +94,13 @@ class AttentionLayer(nn.Module):
             ``(B, N, width)``, or ``(B, 1, width)``.
         """
         rows = slice(-1, None) if last_only else slice(None)
+        q_pos = None if q_pos is None else as_positions(q_pos, "q_pos", x)
+        keep = None if keep is None else as_tensor(keep, "keep", x)
+        if segments is not None:
+            segments = (
+                as_tensor(segments[0], "segments", x),
+                as_tensor(segments[1], "segments", x),
+            )
         q, k, v = (
             f(y).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
             for f, y in ((self.query, x[:, rows]), (self.key, x), (self.value, x))

@@ -105,13 +105,15 @@ def largest_lag(q_pos: Tensor, k_pos: Tensor) -> int:
         q_pos: ``(Q,)`` or ``(B, Q)``.
         k_pos: ``(K,)`` or ``(B, K)``.
     """
+    if not (q_pos.numel() and k_pos.numel()):
+        return 0
     behind, ahead = q_pos.amax(-1) - k_pos.amin(-1), k_pos.amax(-1) - q_pos.amin(-1)
     return int(torch.maximum(behind, ahead).max())
 
 
 def largest_position(q_pos: Tensor, k_pos: Tensor) -> int:
     """Largest distance of a query or key from position 0, tokens."""
-    return int(torch.maximum(q_pos.abs().max(), k_pos.abs().max()))
+    return max((int(pos.abs().max()) for pos in (q_pos, k_pos) if pos.numel()), default=0)
 
 
 def largest_visible(q_pos: Tensor, k_pos: Tensor, masks: Masks) -> int:
@@ -121,6 +123,8 @@ def largest_visible(q_pos: Tensor, k_pos: Tensor, masks: Masks) -> int:
         stop = min(masks.queries, start + ROWS)
         block = Block(start, stop, *masks.seen(start, stop))
         d = lags(q_pos[..., start:stop], k_pos[..., block.low : block.high]).abs()
+        if not d.numel():
+            continue
         kept = masks.of(block, d.device)
         if kept is not None and kept.ndim == 4:
             kept = kept.any(1)

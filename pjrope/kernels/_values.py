@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..conventions import as_positions, phase_dtype
+from ..conventions import as_positions, as_tensor, phase_dtype
 
 
 def check_count(name: str, value: int, least: int = 1) -> int:
@@ -70,7 +70,23 @@ def constant(values: Tensor) -> Tensor:
 
 def real_lags(lags: Tensor) -> Tensor:
     """|lags| in the phase dtype: biases are even in the lag."""
+    lags = as_tensor(lags, "lags")
     return lags.abs().to(phase_dtype(lags.device))
+
+
+def whole_lags(lags: Tensor) -> Tensor:
+    """|lags| as int64, for tables that hold one value for each lag.
+
+    Raises:
+        ValueError: a lag between two whole ones.
+    """
+    lags = as_tensor(lags, "lags")
+    if lags.is_floating_point() and not bool((lags == lags.round()).all()):
+        raise ValueError(
+            f"lags have dtype {lags.dtype} and are not whole, a table has one value for each whole "
+            "lag: round them, lags.round().long()"
+        )
+    return lags.abs().to(torch.int64)
 
 
 def with_trained_omega(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,10 +111,11 @@ def positions_of(x: Tensor, pos: Tensor | None, name: str) -> Tensor:
     Raises:
         ValueError: none given, or another number of them.
     """
-    if pos is None or pos.shape[-1] != x.shape[-2]:
+    pos = None if pos is None else as_positions(pos, name, x)
+    if pos is None or pos.shape[-1:] != x.shape[-2:-1]:
         given = "not given" if pos is None else f"of shape {tuple(pos.shape)}"
         raise ValueError(f"{name} are {given}, {x.shape[-2]} tokens need as many positions")
-    return as_positions(pos, name)
+    return pos
 
 
 def block_rates(name: str, value: float | Tensor, heads: int, blocks: int) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..conventions import phase_dtype
+from ..conventions import as_positions, phase_dtype
 from ._values import check_count, constant, real_lags
 from .base import PositionKernel
 from .characteristic import Root
@@ -84,6 +84,7 @@ def fold_line(slopes: Tensor, q_pos: Tensor, k_pos: Tensor) -> tuple[Tensor, Ten
     Returns:
         ``(H, Q, 2)`` and ``(H, K, 2)``.
     """
+    q_pos, k_pos = as_positions(q_pos, "q_pos"), as_positions(k_pos, "k_pos")
     origin = k_pos.max()  # the far past then is as large as its bias, and nothing cancels
     real = phase_dtype(q_pos.device)
     i, j = (q_pos - origin).to(real), (k_pos - origin).to(real)

@@ -13,7 +13,7 @@ import math
 import torch
 from torch import Tensor
 
-from ..conventions import phase_dtype
+from ..conventions import as_positions, phase_dtype
 from ..positions import coordinates
 from .characteristic import Root, turning_roots
 
@@ -132,6 +132,7 @@ def fold_jets(
     product; take a local origin where N >> L.
     """
     max_order = re.shape[-1] - 1
+    q_pos, k_pos = as_positions(q_pos, "q_pos"), as_positions(k_pos, "k_pos")
     real = phase_dtype(q_pos.device)
     origin = k_pos.max()  # damped keys then shrink, not grow, with their distance from it
     i, j = (q_pos - origin).to(real), (k_pos - origin).to(real)

@@ -210,6 +210,7 @@ class JordanAction(PositionKernel, register=False):
         """``sum_s tau(i-j)^s/s! Q_s . K_s``: one product per power of the bounded lag."""
         if not self.scored:
             return None
+        q_pos, k_pos = positions_of(q, q_pos, "q_pos"), positions_of(k, k_pos, "k_pos")
         groups, origin = q.shape[1] // k.shape[1], q_pos[..., :1]
         q_slots = self._turned(q, self._positions(q, q_pos - origin, "q_pos"), key=False)
         k_slots = self._turned(k, self._positions(k, k_pos - origin, "k_pos"), key=True)

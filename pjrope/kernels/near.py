@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ._values import check_count, parameter
+from ._values import check_count, parameter, whole_lags
 from .base import Claims, PositionKernel
 from .characteristic import Root
 from .growth import Growth, anywhere, jet_bound
@@ -63,7 +63,7 @@ class NearTable(_Lookup):
         self.size = size
 
     def lag_bias(self, lags: Tensor) -> Tensor:
-        return read_table(self.table, lags)
+        return read_table(self.table, whole_lags(lags))
 
     def roots(self) -> list[list[Root]]:
         return [[Root(0, self.size)] for _ in range(self.bias_heads or 0)]
@@ -136,7 +136,7 @@ class T5Bias(_Lookup):
         )
 
     def lag_bias(self, lags: Tensor) -> Tensor:
-        d = lags.abs().to(torch.int64).clamp(max=self.far)
+        d = whole_lags(lags).clamp(max=self.far)
         return self.table[:, self.of_lag.to(d.device)[d]]
 
     def roots(self) -> list[list[Root]]:

@@ -20,6 +20,7 @@ from ._values import (
     plain_number,
     real_lags,
     softplus_inverse,
+    whole_lags,
 )
 from .affine import RHO
 from .base import Claims, PositionKernel
@@ -227,7 +228,8 @@ class PJBias(PositionKernel):
         Returns:
             "fj" and "lc": ``(H, R+1, n)``; "affine" and "near": ``(H, 1, n)``.
         """
-        return pj_sectors.components(self, real_lags(lags))
+        d = whole_lags(lags) if "near" in self.sectors else lags
+        return pj_sectors.components(self, real_lags(d))
 
     def lag_bias(self, lags: Tensor) -> Tensor:
         parts = self.sector_components(lags)

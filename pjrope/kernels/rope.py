@@ -184,9 +184,9 @@ class RoPE(PositionKernel):
         q_pos: Tensor | None = None,
         k_pos: Tensor | None = None,
     ) -> tuple[Q, K]:
-        omega, temperature = self.frequencies(
-            None if q is None else q_pos, None if k is None else k_pos
-        )
+        q_pos = None if q is None else positions_of(q, q_pos, "q_pos")
+        k_pos = None if k is None else positions_of(k, k_pos, "k_pos")
+        omega, temperature = self.frequencies(q_pos, k_pos)
 
         def turned(x: Tensor, pos: Tensor | None, name: str) -> Tensor:
             return self._turn(x, positions_of(x, pos, name), omega, temperature)
