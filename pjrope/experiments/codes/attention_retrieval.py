@@ -24,6 +24,7 @@ from torch.nn.functional import cross_entropy
 
 from ...training import stream
 from ..analysis.claims import Verdict
+from ..engine.grids import tables_of
 from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, Table
 from ..engine.store import Result
@@ -142,53 +143,40 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     return rows
 
 
-def _longest(result: Result) -> dict[str, Any]:
-    """P-F4 is asked of the place of the highest weight, which dilution by far lags leaves alone."""
-    return {"value": "top1", "where": {"length": max(row["length"] for row in result.rows)}}
+def _longest(result: Result) -> dict[str, int]:
+    return {"length": max(row["length"] for row in result.rows)}
 
 
 def _claim(result: Result) -> Verdict:
-    longest = _longest(result)
-    return resolution_claim(result, [longest["value"]], longest["where"])
+    """P-F4 is asked of the place of the highest weight, which dilution by far lags leaves alone."""
+    return resolution_claim(result, ["top1"], _longest(result))
 
 
 def _sentences(result: Result) -> list[str]:
-    return phase_sentence(result, **_longest(result))
+    return phase_sentence(result, "top1", _longest(result))
 
 
 def _tables() -> tuple[Table, ...]:
     both = ("protocol", "precision")
     far, near = {"length": 32768, "bucket": "x16_32"}, {"length": 4096, "bucket": "x1_4"}
-    return (
-        Table(
+    where = {"length": 32768, "precision": "fp32"}
+    by_bucket = {"columns": ("protocol", "bucket"), "where": where}
+    chance = f"(chance 1/{TOKENS})"
+    return tables_of(
+        (
             "Share of lags from 16 L to 32 L whose own key has the highest weight, T = 32,768 "
             "(paper: the query is the stored row; fair: it is not rounded and has noise 0.01)",
             "top1",
-            columns=both,
-            where=far,
-            better="higher",
+            {"columns": both, "where": far},
         ),
-        Table(
-            f"Accuracy of the token, lags from L to 4 L, T = 4,096 (chance 1/{TOKENS})",
+        (
+            f"Accuracy of the token, lags from L to 4 L, T = 4,096 {chance}",
             "accuracy",
-            columns=both,
-            where=near,
-            better="higher",
+            {"columns": both, "where": near},
         ),
-        Table(
-            f"Accuracy of the token by bucket, fp32, T = 32,768 (chance 1/{TOKENS})",
-            "accuracy",
-            columns=("protocol", "bucket"),
-            where={"length": 32768, "precision": "fp32"},
-            better="higher",
-        ),
-        Table(
-            "Weight on the own key by bucket, fp32, T = 32,768",
-            "weight",
-            columns=("protocol", "bucket"),
-            where={"length": 32768, "precision": "fp32"},
-            better="higher",
-        ),
+        (f"Accuracy of the token by bucket, fp32, T = 32,768 {chance}", "accuracy", by_bucket),
+        ("Weight on the own key by bucket, fp32, T = 32,768", "weight", by_bucket),
+        better="higher",
     )
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ...training import stream
+from ..engine.grids import tables_of
 from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, Table
 from .grids import cells_of, presets_of
@@ -135,38 +136,28 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
 
 
 def _tables() -> tuple[Table, ...]:
-    steps = ("protocol", "step")
-    rough: dict[str, Any] = {"where": {"bits": 0}, "digits": 2, "form": "scientific"}
-    focus = list(FOCUS)
-
-    def error(title: str, value: str, bits: int, **more: Any) -> Table:
-        where = {"bits": bits, **more}
-        return Table(title, value, columns=steps, where=where, digits=4)
-
-    return (
-        error(
+    whole: dict[str, Any] = {"columns": "protocol", "where": {"bits": 0}, "digits": 2}
+    whole["form"] = "scientific"
+    int4 = {"where": {"bits": 4}}
+    moved = "keys move (logits brought to spread 1 over visible keys)"
+    return tables_of(
+        (
             "Relative error of int8 keys, one step for all, each channel or each token",
             "key_error",
-            8,
-            method=focus,
+            {"where": {"bits": 8, "method": list(FOCUS)}},
         ),
-        Table("Norm of the key at the last position", "norm", columns="protocol", **rough),
-        Table("Norm of the key at position L - 1", "norm_at_L", columns="protocol", **rough),
-        Table("Standard deviation of the logits", "logit_std", columns="protocol", **rough),
-        error("Relative error of int8 keys, all variants", "key_error", 8),
-        error("Relative error of int8 keys at positions below L", "near_error", 8),
-        error("Relative error of the logits, int8", "logit_error", 8),
-        error(
-            "Share of attention that int8 keys move (logits brought to spread 1 over visible keys)",
-            "attention_error",
-            8,
-        ),
-        error("Relative error of int4 keys", "key_error", 4),
-        error(
-            "Share of attention that int4 keys move (logits brought to spread 1 over visible keys)",
-            "attention_error",
-            4,
-        ),
+        ("Norm of the key at the last position", "norm", whole),
+        ("Norm of the key at position L - 1", "norm_at_L", whole),
+        ("Standard deviation of the logits", "logit_std", whole),
+        ("Relative error of int8 keys, all variants", "key_error", {}),
+        ("Relative error of int8 keys at positions below L", "near_error", {}),
+        ("Relative error of the logits, int8", "logit_error", {}),
+        (f"Share of attention that int8 {moved}", "attention_error", {}),
+        ("Relative error of int4 keys", "key_error", int4),
+        (f"Share of attention that int4 {moved}", "attention_error", int4),
+        columns=("protocol", "step"),
+        where={"bits": 8},
+        digits=4,
     )
 
 

@@ -13,12 +13,12 @@ one's once rounded.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..engine.grids import SCIENTIFIC, cells_over, tables_of
 from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from .lag_codes import (
@@ -148,10 +148,6 @@ def _rounded(heights: Tensor, bits: int) -> Tensor:
     return _norm(quantize(heights, bits) - heights) / _norm(heights)
 
 
-def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
-    return [Cell({"method": method, "seed": seed}) for method in VARIANTS for seed in seeds]
-
-
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     method, settings = cell.key["method"], context.settings
     length, rows = settings["length"], []
@@ -169,46 +165,38 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
 
 
 def _tables() -> tuple[Table, ...]:
-    def one(title: str, value: str, digits: int = 3, **more: Any) -> Table:
-        where = {"positions": [1024, 32768, 1048576]}
-        columns = ("protocol", "positions")
-        return Table(title, value, columns=columns, where=where, digits=digits, **more)
-
-    small: dict[str, Any] = {"digits": 1, "form": "scientific"}
     rough: dict[str, Any] = {"digits": 3, "form": "scientific"}
-    return (
-        one("Norm of the features at the last lag, L = 1024", "norm", **rough),
-        one("Largest bias of order 3", "bias", **rough),
-        one("Support e^H of the softmax of the bias", "support", **rough),
-        one("Mean distance under that softmax, tokens", "distance", 0),
-        one("Phase step at the last lag, in steps at lag 0", "phase_ratio", **rough),
-        one("Phase passed over the farther half of the lags, radians (17 or 17.73 turns)", "span"),
-        one("Share of farther lags less than 1e-3 rad from the next", "local"),
-        one(
+    by_type: dict[str, Any] = {"columns": "type", "digits": 0, "where": {}}
+    return tables_of(
+        ("Norm of the features at the last lag, L = 1024", "norm", rough),
+        ("Largest bias of order 3", "bias", rough),
+        ("Support e^H of the softmax of the bias", "support", rough),
+        ("Mean distance under that softmax, tokens", "distance", {"digits": 0}),
+        ("Phase step at the last lag, in steps at lag 0", "phase_ratio", rough),
+        ("Phase passed over the farther half of the lags, radians (17 or 17.73 turns)", "span", {}),
+        ("Share of farther lags less than 1e-3 rad from the next", "local", {}),
+        (
             "Share of 4096 farther lags less than 1e-3 rad from another, one phase (paper: at "
             "1,048,576 fp32 phases are themselves off by more)",
             "wrapped",
+            {},
         ),
-        one("The same, three phases together (5, 17, 61 or 5.31, 17.73, 61.17 turns)", "joint"),
-        one(
+        ("The same, three phases together (5, 17, 61 or 5.31, 17.73, 61.17 turns)", "joint", {}),
+        (
             "Condition number of the columns on the farther half (paper fp32, fair fp64)",
             "condition",
-            **small,
+            SCIENTIFIC,
         ),
-        one("Relative error of the features in int8, one step for all", "int8", 4),
-        Table(
+        ("Relative error of the features in int8, one step for all", "int8", {"digits": 4}),
+        (
             "First lag below 1,048,576 at which the features leave the number type (-1: none)",
             "overflow",
-            columns="type",
-            digits=0,
+            by_type,
         ),
-        Table("The same, said beforehand from the formula", "predicted", columns="type", digits=0),
-        Table(
-            "First lag whose rounded code equals the next one's (-1: none)",
-            "equal",
-            columns="type",
-            digits=0,
-        ),
+        ("The same, said beforehand from the formula", "predicted", by_type),
+        ("First lag whose rounded code equals the next one's (-1: none)", "equal", by_type),
+        columns=("protocol", "positions"),
+        where={"positions": [1024, 32768, 1048576]},
     )
 
 
@@ -225,7 +213,7 @@ EXPERIMENT = Experiment(
             ("paper", LENGTHS, 1 << 20, "as book: the reference's six lengths, and five more"),
         )
     },
-    cells=_cells,
+    cells=cells_over(method=tuple(VARIANTS)),
     run_cell=_run_cell,
     tables=_tables(),
     sentences=stability_sentences,

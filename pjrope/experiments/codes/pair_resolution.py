@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from ...training import stream
+from ..engine.grids import SCIENTIFIC, tables_of
 from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, Table
 from ..engine.store import Result
@@ -182,46 +183,37 @@ def _sentences(result: Result) -> list[str]:
 
 
 def _tables() -> tuple[Table, ...]:
+    both: dict[str, Any] = {"columns": ("protocol", "precision"), "better": "higher"}
     far = {"bucket": "x16_32"}
-    both = ("protocol", "precision")
-    shown = [*FOCUS, *PHASES]
-    numbers: dict[str, Any] = {"columns": ("protocol", "bucket")}
-    near = {"precision": "fp32", "method": shown}
-    return (
-        Table(
+    near = {"precision": "fp32", "method": [*FOCUS, *PHASES]}
+    fair = {"columns": "precision", "where": {**far, "protocol": "fair"}, "better": "higher"}
+    return tables_of(
+        (
             "Hard-pair accuracy on lags from 16 L to 32 L: half the share of equal lags accepted "
             "plus half the share of nearest other lags refused (chance 0.5)",
             "hard_pair_accuracy",
-            columns=both,
-            where=far,
-            better="higher",
+            {**both, "where": far},
         ),
-        Table(
+        (
             "The same pairs with the best threshold on the distance in place of the network",
             "best_threshold",
-            columns=both,
-            where=far,
-            better="higher",
+            {**both, "where": far},
         ),
-        Table(
+        (
             "Paired with scaled, fair protocol",
             "hard_pair_accuracy",
-            columns="precision",
-            where={**far, "protocol": "fair"},
-            better="higher",
-            smallest_effect=SMALLEST_EFFECT,
+            {**fair, "smallest_effect": SMALLEST_EFFECT},
         ),
-        Table("Nearest other lags accepted, fp32", "hard_accepted", where=near, **numbers),
-        Table("Equal lags accepted, fp32", "own_accepted", where=near, **numbers),
-        Table(
+        ("Nearest other lags accepted, fp32", "hard_accepted", {}),
+        ("Equal lags accepted, fp32", "own_accepted", {}),
+        (
             "Mean distance to the nearest other lag, fp32, in standard deviations of the "
             "training window (paper) or of the bucket (fair, where the noise is 0.01 a channel)",
             "nearest",
-            where=near,
-            digits=1,
-            form="scientific",
-            **numbers,
+            SCIENTIFIC,
         ),
+        columns=("protocol", "bucket"),
+        where=near,
     )
 
 

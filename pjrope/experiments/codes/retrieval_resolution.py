@@ -9,7 +9,6 @@ the eight codes there are the three phases alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ...training import stream
+from ..engine.grids import SCIENTIFIC, tables_of
 from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, Table
 from .grids import cells_of, codes_of, presets_of
@@ -71,43 +71,35 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     return rows
 
 
-def _table(title: str, value: str, where: Mapping[str, Any], **more: Any) -> Table:
-    return Table(title, value, where=where, better="higher", **more)
-
-
 def _tables() -> tuple[Table, ...]:
-    far = {"bucket": "x16_32"}
-    return (
-        _table(
+    focus = [*FOCUS, *PHASES]
+    return tables_of(
+        (
             "Share of lags from 16 L to 32 L that find their own key (paper: the query is the "
             "stored row; fair: it is not rounded and has noise 0.01)",
             "top1",
-            far,
-            columns=("protocol", "precision"),
+            {},
         ),
         *(
-            _table(
+            (
                 f"Share that finds its own key by bucket, {precision}",
                 "top1",
-                {"precision": precision, "method": [*FOCUS, *PHASES]},
-                columns=("protocol", "bucket"),
+                {
+                    "columns": ("protocol", "bucket"),
+                    "where": {"precision": precision, "method": focus},
+                },
             )
             for precision in PRECISIONS
         ),
-        _table(
-            f"Share of lags from 16 L to 32 L that find a key within {NEAR} tokens",
-            "near",
-            far,
-            columns=("protocol", "precision"),
-        ),
-        _table(
+        (f"Share of lags from 16 L to 32 L that find a key within {NEAR} tokens", "near", {}),
+        (
             "Cosine of the own key minus the best other, lags from 16 L to 32 L",
             "margin",
-            far,
-            columns=("protocol", "precision"),
-            digits=1,
-            form="scientific",
+            SCIENTIFIC,
         ),
+        columns=("protocol", "precision"),
+        where={"bucket": "x16_32"},
+        better="higher",
     )
 
 

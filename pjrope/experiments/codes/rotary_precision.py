@@ -10,7 +10,7 @@ is the same call in fp64 near 0: kernels whose positions it shifts are off by 0 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 from ...attention import attend
 from ...kernels import JordanRoPE, PJRotary, PositionKernel, RoPE
 from ...training import stream
+from ..engine.grids import SCIENTIFIC, cells_over, tables_of
 from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from .rounding_claims import JUDGED, KERNELS, TYPES, rotary_claim, rotary_sentences
@@ -112,64 +113,49 @@ def precision(
     return {"error": significant(error, 3), "absolute": significant(absolute, 3), **norms}
 
 
-def _cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
-    return [Cell({"method": method, "seed": seed}) for method in KERNELS for seed in seeds]
-
-
 def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     settings, rows = context.settings, []
-    for number in settings["types"]:
-        for position in settings["positions"]:
-            for route in ROUTES:
-                found = precision(cell.key["method"], position, number, route, settings, cell.seed)
-                row = {**cell.key, "type": number, "position": position, "protocol": route}
-                rows.append(row | found)
+    for number, position, route in product(settings["types"], settings["positions"], ROUTES):
+        found = precision(cell.key["method"], position, number, route, settings, cell.seed)
+        row = {**cell.key, "type": number, "position": position, "protocol": route}
+        rows.append(row | found)
     return rows
 
 
-def _tables(types: Sequence[str]) -> tuple[Table, ...]:
-    numbers: dict[str, Any] = {"digits": 1, "form": "scientific"}
-    last = {"position": 1048576}
-    return (
-        Table(
+def _tables() -> tuple[Table, ...]:
+    last, routes = {"position": 1048576}, {"protocol": ["paper", "fair"]}
+    by_type, by_place = {"columns": ("type", "protocol")}, {"columns": ("position", "protocol")}
+    return tables_of(
+        (
             "Largest error of a score over the scores' root mean square, position 1,048,576 "
             "(paper: turned there; fair: counted from the block's first query), L = 512",
             "error",
-            columns=("type", "protocol"),
-            where={**last, "protocol": ["paper", "fair"], "type": ["fp32", "bf16"]},
-            **numbers,
+            {**by_type, "where": {**last, **routes, "type": ["fp32", "bf16"]}},
         ),
-        Table(
+        (
             "The same, fp64 and fp16",
             "error",
-            columns=("type", "protocol"),
-            where={**last, "protocol": ["paper", "fair"], "type": ["fp64", "fp16"]},
-            **numbers,
+            {**by_type, "where": {**last, **routes, "type": ["fp64", "fp16"]}},
         ),
         *(
-            Table(
+            (
                 f"The same by position, {number}",
                 "error",
-                columns=("position", "protocol"),
-                where={"type": number, "protocol": ["paper", "fair"]},
-                **numbers,
+                {**by_place, "where": {"type": number, **routes}},
             )
-            for number in types
+            for number in ("fp32", "bf16")
         ),
-        Table(
+        (
             "Largest error of attend()'s output over its root mean square, position 1,048,576",
             "error",
-            columns="type",
-            where={**last, "protocol": "attend"},
-            **numbers,
+            {"columns": "type", "where": {**last, "protocol": "attend"}},
         ),
-        Table(
+        (
             "Length of a query turned at its absolute position",
             "q_norm",
-            columns="position",
-            where={"type": "fp32", "protocol": "paper"},
-            **numbers,
+            {"columns": "position", "where": {"type": "fp32", "protocol": "paper"}},
         ),
+        **SCIENTIFIC,
     )
 
 
@@ -192,10 +178,10 @@ EXPERIMENT = Experiment(
             ("paper", SEEDS, 4096, 4, POSITIONS, list(TYPES), "as book: beyond the reference's"),
         )
     },
-    cells=_cells,
+    cells=cells_over(method=KERNELS),
     run_cell=_run_cell,
     baseline="rope",
-    tables=_tables(("fp32", "bf16")),
+    tables=_tables(),
     sentences=rotary_sentences,
     verdicts={"P-R1": rotary_claim},
 )

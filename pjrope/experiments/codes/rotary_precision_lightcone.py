@@ -16,8 +16,9 @@ from ...kernels import JordanRoPE, PJRotary, PositionKernel, RoPE
 from ...training import stream
 from ..analysis.statistics import summary
 from ..analysis.words import listed
+from ..engine.grids import SCIENTIFIC, tables_of
 from ..engine.plain_json import significant
-from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
+from ..engine.spec import Cell, CellContext, Experiment, Preset
 from ..engine.store import Result, select
 from .rotary_precision import HEAD_DIM, HEADS, LENGTH
 
@@ -41,19 +42,16 @@ def make(method: str, path: str, length: int = LENGTH) -> PositionKernel:
     """
     if method not in KERNELS or path not in PATHS:
         raise ValueError(f"no kernel {method!r} along {path!r}: there are {KERNELS} and {PATHS}")
-    words: dict[str, Any] = {} if path == "linear" else {"coordinate": "lightcone", "parts": path}
-    match method:
-        case "rope":
-            if path not in ("linear", "phase"):
-                raise ValueError(f"path is {path!r}: RoPE has a phase alone")
-            cone: dict[str, Any] = (
-                {} if path == "linear" else {"coordinate": "lightcone", "length": length}
-            )
-            return RoPE(HEAD_DIM, **cone)
-        case "jordan":
-            return JordanRoPE(HEAD_DIM, HEADS, length, gamma=0.0, eta=1.0, **words)
-        case _:
-            return PJRotary(HEAD_DIM, length, **words)
+    if method == "rope" and path not in _paths(method):
+        raise ValueError(f"path is {path!r}: RoPE has a phase alone")
+    cone: dict[str, Any] = {} if path == "linear" else {"coordinate": "lightcone"}
+    if cone:
+        cone |= {"length": length} if method == "rope" else {"parts": path}
+    if method == "rope":
+        return RoPE(HEAD_DIM, **cone)
+    if method == "jordan":
+        return JordanRoPE(HEAD_DIM, HEADS, length, gamma=0.0, eta=1.0, **cone)
+    return PJRotary(HEAD_DIM, length, **cone)
 
 
 def _paths(method: str) -> Sequence[str]:
@@ -163,20 +161,14 @@ def not_relative(result: Result) -> list[str]:
     ]
 
 
-ORIGINS = [0, 1024, 32768, 131072, 1048576]
-LAGS = [1, 64, 512, 4096]
-_NUMBERS: dict[str, Any] = {"digits": 1, "form": "scientific"}
+SETTINGS: dict[str, Any] = {"length": LENGTH, "lags": [1, 64, 512, 4096]}
+SETTINGS["origins"] = [0, 1024, 32768, 131072, 1048576]
 EXPERIMENT = Experiment(
     name="rotary_precision/lightcone",
     question="How far from relative is a rotary kernel whose phase or shear follows a light cone?",
     claims=("P-R1",),
     presets={
-        name: Preset(
-            name,
-            seeds,
-            {"length": LENGTH, "lags": LAGS, "origins": ORIGINS, "pairs": pairs},
-            cost,
-        )
+        name: Preset(name, seeds, {**SETTINGS, "pairs": pairs}, cost)
         for name, seeds, pairs, cost in (
             ("smoke", (0,), 4, "1 core-second"),
             ("book", (0, 1, 2, 3, 4), 64, "3 core-seconds"),
@@ -185,23 +177,18 @@ EXPERIMENT = Experiment(
     },
     cells=_cells,
     run_cell=_run_cell,
-    tables=(
-        Table(
+    tables=tables_of(
+        (
             "Spread of a score over origins 0 to 1,048,576 at one lag, over the largest score, fp64, "
             "L = 512",
             "spread",
-            columns="path",
-            where={"lag": ALL_LAGS},
-            **_NUMBERS,
+            {"columns": "path", "where": {"lag": ALL_LAGS}},
         ),
         *(
-            Table(
+            (
                 f"{title}, {method}",
                 value,
-                rows="path",
-                columns="origin",
-                where={"method": method, "lag": 512},
-                **_NUMBERS,
+                {"rows": "path", "columns": "origin", "where": {"method": method, "lag": 512}},
             )
             for title, value in (
                 ("Change of a score from origin 0 by origin, lag 512", "moved"),
@@ -209,6 +196,7 @@ EXPERIMENT = Experiment(
             )
             for method in ("rope", "pj_rotary")
         ),
+        **SCIENTIFIC,
     ),
     sentences=not_relative,
 )

@@ -7,12 +7,12 @@ own size and take seconds, so there is no preset "paper" beside "book".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from ..engine.grids import SCIENTIFIC, cells_over, tables_of
 from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, Preset, Table
 from .fixed_kernel_claims import (
@@ -83,19 +83,6 @@ def _run_cell(cell: Cell, context: CellContext) -> list[dict[str, Any]]:
     return rows
 
 
-def _grid(targets: Sequence[str], methods: Sequence[str]) -> Any:
-    def cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
-        return [
-            Cell({"target": target, "method": method, "cycles": cycles, "seed": seed})
-            for cycles in preset.settings["cycles"]
-            for target in targets
-            for method in methods
-            for seed in seeds
-        ]
-
-    return cells
-
-
 def _presets(spans: list[int], cycles: list[int], cost: str) -> dict[str, Preset]:
     small = {"length": 64, "cycles": [17], "spans": spans}
     whole = {"length": 1024, "cycles": cycles, "spans": spans}
@@ -106,39 +93,31 @@ def _presets(spans: list[int], cycles: list[int], cost: str) -> dict[str, Preset
 
 
 def _tables(longest: str) -> tuple[Table, ...]:
-    numbers: dict[str, Any] = {"columns": "target", "digits": 1, "form": "scientific"}
-    far = {"span": longest, "cycles": SHOWN}
-    return (
+    numbers = {"columns": "target", **SCIENTIFIC}
+    far, phase = {"span": longest, "cycles": SHOWN}, {"target": "phase", "span": "L"}
+    return tables_of(
         *(
-            Table(
+            (
                 f"R² of each basis on d < {span}, fitted on d < L, {SHOWN} turns in L",
                 "r2",
-                columns="target",
-                where={"span": span, "cycles": SHOWN},
+                {"columns": "target", "where": {"span": span, "cycles": SHOWN}},
             )
             for span in ("L", longest)
         ),
-        Table(
+        (
             "Relative error (mean squared error over the teacher's variance) on "
             f"d < {longest}, {SHOWN} turns in L",
             "relative_error",
-            where=far,
-            **numbers,
+            numbers,
         ),
-        Table(f"The same in fp32, on d < {longest}", "fp32", where=far, **numbers),
-        Table(
+        (f"The same in fp32, on d < {longest}", "fp32", numbers),
+        (
             "Condition number of the standardised columns and the constant on d < L, by turns in L",
             "condition",
-            columns="cycles",
-            where={"target": "phase", "span": "L"},
-            digits=1,
+            {"columns": "cycles", "where": phase, "digits": 1},
         ),
-        Table(
-            "Columns beside the constant",
-            "columns",
-            where={**far, "target": "phase", "span": "L"},
-            digits=0,
-        ),
+        ("Columns beside the constant", "columns", {"where": {**far, **phase}, "digits": 0}),
+        where=far,
     )
 
 
@@ -148,7 +127,7 @@ EXPERIMENT = Experiment(
     "lags it was fitted on and on eight times as many?",
     claims=("P-K1", "P-K2", "P-K3", "P-K4"),
     presets=_presets([1, 2, 4, 8], [17, 5, 61], "3 core-seconds"),
-    cells=_grid(TARGETS, METHODS),
+    cells=cells_over(cycles="cycles", target=TARGETS, method=METHODS),
     run_cell=_run_cell,
     tables=_tables("8L"),
     sentences=described(kernel_sentences),
@@ -161,7 +140,7 @@ GRAPE_GRID = Experiment(
     question="Do GRAPE's special cases, RoPE and ALiBi and their sum, hold what jets hold?",
     claims=("P-X1",),
     presets=_presets([1, 4, 32], [17], "1 core-second"),
-    cells=_grid(GRAPE_TARGETS, GRAPE_METHODS),
+    cells=cells_over(cycles="cycles", target=GRAPE_TARGETS, method=GRAPE_METHODS),
     run_cell=_run_cell,
     tables=_tables("32L"),
     sentences=described(grape_sentences, "32L"),

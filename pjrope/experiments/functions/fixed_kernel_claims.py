@@ -36,20 +36,31 @@ SPECIAL = ("grape_m", "grape_a", "grape_ma")
 
 @dataclass(frozen=True)
 class Cases:
-    """Pairs of a teacher and a basis: which should be held and which missed, and which are."""
+    """Pairs of a teacher and a basis: which should be held and which missed, and which are.
+
+    Args:
+        fits: of one run.
+        inside, outside: pairs that should be held, and missed.
+        told: how to call the bases inside, those outside and the teachers.
+    """
 
     fits: Fits
     inside: Sequence[Pair]
     outside: Sequence[Pair]
+    told: tuple[str, str, str] = ("", "", "")
 
     @classmethod
     def of(
-        cls, fits: Fits, wanted: Mapping[str, Sequence[str]], others: Sequence[str] = PAPER
+        cls,
+        fits: Fits,
+        wanted: Mapping[str, Sequence[str]],
+        told: tuple[str, str, str] = ("", "", ""),
+        others: Sequence[str] = PAPER,
     ) -> Cases:
         """Teacher → bases that should hold it; of the others, all should miss it."""
         inside = [(t, m) for t, bases in wanted.items() for m in bases]
         outside = [(t, m) for t, bases in wanted.items() for m in others if m not in bases]
-        return cls(fits, inside, outside)
+        return cls(fits, inside, outside, told)
 
     @property
     def held(self) -> int:
@@ -71,9 +82,9 @@ class Cases:
     def verdict(self, claim: str, fair: bool, whole: bool, more: str = "") -> Verdict:
         """Contradicted unless fair, in part unless whole; with the worst errors."""
         outcome: Outcome = "reproduced" if whole else "reproduced in part"
-        inside, outside = len(self.inside), len(self.outside)
-        because = f"{self.held} of {inside} bases that should hold a teacher do, {self.missed} of "
-        because += f"{outside} others miss it{more}"
+        ours, theirs, teacher = self.told
+        because = f"{self.held} of {len(self.inside)} {ours} hold {teacher} to {self.fits.far}, "
+        because += f"{self.missed} of {len(self.outside)} {theirs} miss it{more}"
         found = (
             error_of("largest error inside", max(self.fits.error(*p) for p in self.inside)),
             error_of("smallest outside", min(self.fits.error(*p) for p in self.outside)),
@@ -93,7 +104,9 @@ def phase_claim(fits: Fits) -> Verdict:
     Rule: *reproduced* if all of them hold it and all others miss it; *in part* if all of them come
     near and all others miss it; *contradicted* otherwise.
     """
-    cases = Cases.of(fits, {"phase": WAVES})
+    cases = Cases.of(
+        fits, {"phase": WAVES}, ("bases with cos ωd and sin ωd", "without", "the phase")
+    )
     fair = cases.near == len(cases.inside) and cases.missed == len(cases.outside)
     return cases.verdict("P-K1", fair, cases.held == len(cases.inside))
 
@@ -105,7 +118,8 @@ def jets_claim(fits: Fits) -> Verdict:
     *contradicted*. It is *reproduced* if all others miss it; *in part* if some do not miss it but
     none of them holds it.
     """
-    return Cases.of(fits, SPANNED).exact("P-K2")
+    told = ("bases with the jet among their columns", "others", "it")
+    return Cases.of(fits, SPANNED, told).exact("P-K2")
 
 
 def affine_claim(fits: Fits) -> Verdict:
@@ -116,7 +130,7 @@ def affine_claim(fits: Fits) -> Verdict:
     without damping, and x) holds recency_weak_jet, so that only the list of bases lacked it;
     *contradicted* otherwise.
     """
-    cases = Cases.of(fits, {"linear": LINEAR})
+    cases = Cases.of(fits, {"linear": LINEAR}, ("bases with x", "without", "it"))
     weak = fits.held(WEAK, PAPER)
     control = bool(fits.held(WEAK, [CONTROL]))
     fair = cases.held == len(cases.inside) and cases.missed == len(cases.outside) and not weak
@@ -132,7 +146,9 @@ def lightcone_claim(fits: Fits) -> Verdict:
     too); *in part* if none of the others holds them, but some do not miss; *contradicted*
     otherwise.
     """
-    return Cases.of(fits, {"lc_core": LIGHTCONE, "lc_affine": LIGHTCONE[1:]}).exact("P-K4")
+    wanted = {"lc_core": LIGHTCONE, "lc_affine": LIGHTCONE[1:]}
+    told = ("light-cone bases", "others", "a light-cone teacher")
+    return Cases.of(fits, wanted, told).exact("P-K4")
 
 
 def grape_claim(fits: Fits) -> Verdict:
@@ -143,7 +159,8 @@ def grape_claim(fits: Fits) -> Verdict:
     holding it; *contradicted* otherwise.
     """
     wanted = {"jet_1": ("jets_1", "jets_2"), "jet_2": ("jets_2",)}
-    return Cases.of(fits, wanted, SPECIAL).exact("P-X1")
+    told = ("bases of Fourier jets", "special cases", "a jet")
+    return Cases.of(fits, wanted, told, SPECIAL).exact("P-X1")
 
 
 RULES = {"P-K1": phase_claim, "P-K2": jets_claim, "P-K3": affine_claim, "P-K4": lightcone_claim}

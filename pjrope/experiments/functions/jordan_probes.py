@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ..analysis.claims import Verdict
+from ..engine.grids import SCIENTIFIC, cells_over, tables_of
 from ..engine.plain_json import significant
 from ..engine.spec import Cell, CellContext, Experiment, ExperimentError, Preset, Table
 from . import jordan_claims as rules
@@ -135,20 +136,12 @@ def probe(
     if unknown := [*({*targets} - TARGETS.keys()), *({*methods, *shown} - BASES.keys())]:
         raise ExperimentError(f"{name}: {unknown[0]!r} is neither a target nor a basis")
 
-    def cells(preset: Preset, seeds: Sequence[int]) -> list[Cell]:
-        return [
-            Cell({"target": target, "method": method, "seed": seed})
-            for target in targets
-            for method in methods
-            for seed in seeds
-        ]
-
     return Experiment(
         name=name,
         question=question,
         claims=(claim,),
         presets=presets,
-        cells=cells,
+        cells=cells_over(target=targets, method=methods),
         run_cell=_run_cell,
         tables=_tables(targets, shown),
         sentences=described(describe, solver=PAPER_RIDGE),
@@ -158,37 +151,37 @@ def probe(
 
 
 def _tables(targets: Sequence[str], shown: Sequence[str]) -> tuple[Table, ...]:
-    numbers: dict[str, Any] = {"digits": 1, "form": "scientific"}
     near = {"solver": PAPER_RIDGE, "span": "L"}
-    return (
-        Table(
+    far = {"solver": PAPER_RIDGE, "span": "8L", "method": list(shown)}
+    both = {"span": ["L", "8L"]}
+    return tables_of(
+        (
             "Relative error (mean squared error over the target's variance) on d < 8L, fitted on "
             "d < L by QR in fp64 with ridge 1e-4",
             "relative_error",
-            columns="target",
-            where={"solver": PAPER_RIDGE, "span": "8L", "method": list(shown)},
-            **numbers,
+            {"columns": "target", "where": far},
         ),
         *(
-            Table(
+            (
                 f"Mean squared error on {target}, {TARGETS[target].formula} (QR: fp64, no ridge "
                 "where the columns have full rank, or the ridge named; reference: fp32 normal "
                 "equations, ridge 1e-4)",
                 "mse",
-                columns=("span", "solver"),
-                where={"target": target, "span": ["L", "8L"]},
-                **numbers,
+                {"columns": ("span", "solver"), "where": {"target": target, **both}},
             )
             for target in targets
         ),
-        Table("Columns of each basis", "columns", where={**near, "target": targets[0]}, digits=0),
-        Table(
+        (
+            "Columns of each basis",
+            "columns",
+            {"where": {**near, "target": targets[0]}, "digits": 0, "form": "fixed"},
+        ),
+        (
             "Condition number of the columns on d < L",
             "condition",
-            columns="target",
-            where=near,
-            **numbers,
+            {"columns": "target", "where": near},
         ),
+        **SCIENTIFIC,
     )
 
 

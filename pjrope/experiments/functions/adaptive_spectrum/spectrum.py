@@ -25,6 +25,7 @@ from torch import Tensor
 from ....diagnostics import effective_mass, functional_energy, leave_one_order_out, sector_functions
 from ....kernels.pj import CHOSEN, OTHER, SECTORS, PJBias, PJInit
 from ....training import stream
+from ...engine.grids import SCIENTIFIC, tables_of
 from ...engine.plain_json import significant
 from ...engine.spec import Cell, CellContext, Experiment, Preset, Table
 from ..fixed_kernel import TARGETS
@@ -199,22 +200,17 @@ def _presets(book: Mapping[str, Any], cost: str) -> dict[str, Preset]:
 
 
 def _tables(rows: str, columns: str | tuple[str, ...]) -> tuple[Table, ...]:
-    sides: dict[str, Any] = {"rows": rows, "columns": columns}
-    shares: tuple[tuple[str, str, dict[str, Any]], ...] = (
-        ("Gate of the teacher's sector", "gate_own", {}),
-        ("Share of the teacher's sector in the rms of all three on d < L", "rms_own", {}),
-        (
-            "Share of the teacher's order in the masses of fj and lc",
-            "mass_own",
-            {"target": ORDERED},
-        ),
-    )
-    small: dict[str, Any] = {**sides, "digits": 1, "form": "scientific"}
-    return (
-        *(Table(title, field, **sides, where=where, digits=2) for title, field, where in shares),
-        Table("Mean squared error on d < L", "train_mse", **small),
-        Table("Mean squared error on d < 4L", "eval_mse", **small),
-        Table("R² on d < 4L", "eval_r2", **sides),
+    share: dict[str, Any] = {"digits": 2}
+    of_order = {"where": {"target": ORDERED}, "digits": 2}
+    return tables_of(
+        ("Gate of the teacher's sector", "gate_own", share),
+        ("Share of the teacher's sector in the rms of all three on d < L", "rms_own", share),
+        ("Share of the teacher's order in the masses of fj and lc", "mass_own", of_order),
+        ("Mean squared error on d < L", "train_mse", SCIENTIFIC),
+        ("Mean squared error on d < 4L", "eval_mse", SCIENTIFIC),
+        ("R² on d < 4L", "eval_r2", {}),
+        rows=rows,
+        columns=columns,
     )
 
 
