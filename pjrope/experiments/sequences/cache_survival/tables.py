@@ -27,34 +27,37 @@ FALLS = (
 
 def _accuracy() -> list[Table]:
     title = "Accuracy at {} L, keys and values rounded to so many bits (0: not rounded)"
-    return [
-        Table(
-            title.format(times),
-            f"accuracy_x{times}",
-            columns=BY_BITS,
-            where=BOTH,
-            better="higher",
-            smallest_effect=SMALLEST_EFFECT["accuracy"],
-        )
-        for times in (8, 4, 2, 1)
-    ] + [
-        Table(
-            f"Fall of accuracy at {times} L when {what} are rounded",
-            f"drop_x{times}",
-            columns=BY_BITS,
-            where={"store": store},
-        )
-        for times, store, what in FALLS
-    ]
+    return (
+        [
+            Table(
+                title.format(times),
+                f"accuracy_x{times}",
+                columns=BY_BITS,
+                where=BOTH,
+                better="higher",
+                smallest_effect=SMALLEST_EFFECT["accuracy"],
+            )
+            for times in (8, 4, 2, 1)
+        ]
+        + [
+            Table(
+                f"Fall of accuracy at {times} L when {what} are rounded",
+                f"drop_x{times}",
+                columns=BY_BITS,
+                where={"store": store},
+            )
+            for times, store, what in FALLS
+        ]
+        + [
+            Table(f"Loss at {times} L, nats", f"loss_x{times}", columns=BY_BITS, where=BOTH)
+            for times in (8, 4)
+        ]
+    )
 
 
 def _inside() -> list[Table]:
     bits, keys = {"store": "keys, values", "basis": PLAIN}, ["keys", "content keys"]
     return [
-        *(
-            Table(f"Loss at {times} L, nats", f"loss_x{times}", columns=BY_BITS, where=BOTH)
-            for times in (8, 4)
-        ),
         Table(
             "Bits a number with its share of an fp16 step, by bits",
             "storage",
