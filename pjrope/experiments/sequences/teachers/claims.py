@@ -220,7 +220,7 @@ def claim_x1(result: Result) -> Verdict:
         ahead(f"{m} - rope_given, {t} at {n} L", at(m, t, n), at("rope_given", t, n))
         for t in ("phase", "first_jet")
         for n in (1, 4)
-        for m in ("order0", "fj")
+        for m in ("rope", "order0", "fj")
         if (m, t, n) != ("fj", "first_jet", 1)
     ]
     slopes = [
