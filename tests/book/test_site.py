@@ -185,7 +185,10 @@ def test_page(opened, name, width):
     [
         ("<img src='data:,'>", ["all: axe image-alt x1"]),
         ("<p style='color:#888;background:#999'>grey</p>", ["light: axe color", "dark: axe color"]),
-        ("<p style='color:#ddd;background:#fff'>pale</p>" * 2, ["light: axe color-contrast x1"]),
+        (
+            "<p style='color:#ddd;background:#fff'>pale</p>" * 2,
+            ["light: axe color-contrast x1", "dark: axe color-contrast x1"],
+        ),
     ],
 )
 def test_axe_finds_what_is_wrong(opened, html, found):
