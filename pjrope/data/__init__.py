@@ -54,7 +54,13 @@ __all__ = [
 ]
 
 
+# Public names of 0.1, for one version more: what takes their place.
+_GONE = {"extract": "pjrope.data.archive.take_members reads the members of an archive"}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _GONE:
+        raise AttributeError(f"pjrope.data.{name} is gone since 0.2: {_GONE[name]}")
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

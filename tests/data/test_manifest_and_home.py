@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import pjrope
 from pjrope.cli import main
 from pjrope.data import DataError, data_home, home, load, load_or_stand_in
 from pjrope.data.manifest import is_safe_relative, manifest, parse_manifest
@@ -181,3 +182,8 @@ def test_only_the_projects_own_pyproject_makes_a_checkout(tmp_path: Path) -> Non
     assert not home.is_checkout(tmp_path)
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "pjrope"\n')
     assert home.is_checkout(tmp_path)
+
+
+def test_a_name_of_the_last_version_says_what_takes_its_place():
+    with pytest.raises(AttributeError, match=r"gone since 0\.2: .*take_members"):
+        pjrope.data.extract  # noqa: B018
