@@ -145,7 +145,7 @@ def _finish(
     store: CellStore, cells: Sequence[Cell], options: RunOptions, jobs: int, progress: bool
 ) -> list[tuple[Cell, str]]:
     """Run the unfinished cells; return those that failed, in the order of the grid."""
-    from tqdm.auto import tqdm  # type: ignore[import-untyped]
+    from tqdm.auto import tqdm
 
     todo = [cell for cell in cells if store.finished(cell) is None]
     title = f"{store.experiment.name} {store.preset.name}"
