@@ -36,13 +36,13 @@ def make_decoder(name: str, settings: Settings) -> Decoder:
 
 
 def _eager(model: Decoder) -> None:
-    for block in model.blocks:
-        block.attention.backend = "eager"
+    for layer in model.attention_layers:
+        layer.backend = "eager"
 
 
 def _per_pair(model: Decoder) -> None:
-    for block in model.blocks:
-        block.attention = PerPair(block.attention)
+    for block, layer in zip(model.blocks, model.attention_layers, strict=True):
+        block.attention = PerPair(layer)
 
 
 def _tokens(n: int) -> Tensor:

@@ -183,10 +183,13 @@ def _fingerprint(*tensors: Tensor) -> str:
     """Hash of values, the same for equal bits on any device."""
     digest = hashlib.sha256()
     for tensor in tensors:
-        digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+        digest.update(
+            memoryview(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+        )
     return digest.hexdigest()[:16]
 
 
 def _describe(model: nn.Module) -> Any:
     config = getattr(model, "config", None)
-    return config.to_json() if hasattr(config, "to_json") else type(model).__name__
+    to_json = getattr(config, "to_json", None)
+    return type(model).__name__ if to_json is None else to_json()

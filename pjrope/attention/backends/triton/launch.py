@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import triton
@@ -57,7 +58,7 @@ class Call:
             sm = torch.cuda.get_device_capability(self.q.device)
         return tile_of(kind, width, self.q.dtype, sm)
 
-    def inputs(self) -> dict[str, object]:
+    def inputs(self) -> dict[str, Any]:
         """Arguments that all kernels but the decoding ones share."""
         heads, groups = self.q.shape[1], self.q.shape[1] // self.k.shape[1]
         q_seg, k_seg = self.segments or (None, None)
@@ -75,7 +76,7 @@ class Call:
             **{"window": self.window, "scale": self.scale * LOG2_E},
         }
 
-    def shapes(self) -> dict[str, object]:
+    def shapes(self) -> dict[str, Any]:
         """What is compiled in, beside the tile."""
         return {
             **{"D": self.q.shape[3], "DV": self.v.shape[3]},
@@ -131,15 +132,16 @@ def backward(
         torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (call.q, call.k, call.v)
     )
     given = {**call.inputs(), **shapes, "grad": grad, "lse": lse, "mean": mean}
-    sums = torch.zeros_like(call.table) if learns else None
+    table = call.table
+    sums = torch.zeros_like(table) if learns and table is not None else None
     _queries(call, given, dq, None if repeats else sums)
     _keys(call, given, dk, dv)
-    if learns and repeats:
-        sums = _table(call, given)
+    if sums is not None and table is not None and repeats:
+        sums = _table(call, given, table)
     return dq.mul_(call.scale), dk.mul_(call.scale), dv, sums
 
 
-def _queries(call: Call, given: dict[str, object], dq: Tensor, sums: Tensor | None) -> None:
+def _queries(call: Call, given: dict[str, Any], dq: Tensor, sums: Tensor | None) -> None:
     tile = call.tile("queries" if sums is None else "queries_table")
     grid = (triton.cdiv(call.q.shape[2], tile.rows) * call.lines,)
     queries_kernel[grid](
@@ -152,15 +154,15 @@ def _queries(call: Call, given: dict[str, object], dq: Tensor, sums: Tensor | No
     )
 
 
-def _keys(call: Call, given: dict[str, object], dk: Tensor, dv: Tensor) -> None:
+def _keys(call: Call, given: dict[str, Any], dk: Tensor, dv: Tensor) -> None:
     tile = call.tile("keys")
     grid = (triton.cdiv(call.k.shape[2], tile.columns) * call.k.shape[0] * call.k.shape[1],)
     keys_kernel[grid](**given, **tile.options(), dk=dk, dv=dv, BIAS=call.table is not None)
 
 
-def _table(call: Call, given: dict[str, object]) -> Tensor:
+def _table(call: Call, given: dict[str, Any], table: Tensor) -> Tensor:
     """The table's gradient from the sums of each diagonal of tiles."""
-    tile, table = call.tile("table"), call.table
+    tile = call.tile("table")
     size = tile.rows
     key_tiles, row_tiles = triton.cdiv(call.k.shape[2], size), triton.cdiv(call.q.shape[2], size)
     diagonals = row_tiles + key_tiles - 1

@@ -52,9 +52,9 @@ def _(q: Tensor, k: Tensor, v: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
 def _backward(
     grad: Tensor, out: Tensor, lse: Tensor, *arguments: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    *arguments, learns = arguments
+    *inputs, learns = arguments
     repeats = torch.are_deterministic_algorithms_enabled()
-    found = launch.backward(_call(tuple(arguments)), out, lse, grad, learns, repeats)
+    found = launch.backward(_call(tuple(inputs)), out, lse, grad, learns, repeats)
     dq, dk, dv, d_table = found
     return dq, dk, dv, lse.new_empty(0) if d_table is None else d_table
 
