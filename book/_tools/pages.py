@@ -101,7 +101,7 @@ RESULT_PAGES = {
         *("cache_survival", "jet_lm", "needle_retrieval", "order_toy", "phase_lm"),
         *("signal_regression", "teacher_sequences"),
     ),
-    "text": ("byte_lm",),
+    "text": ("byte_lm", "near_lags", "wikitext_bytes"),
 }
 
 

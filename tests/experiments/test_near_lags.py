@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
-from pjrope.experiments import Result, get, run
+from pjrope.data import load
+from pjrope.experiments import CellsFailed, Result, get, run
+from pjrope.experiments.text import study
 from pjrope.experiments.text.lines import bigram_losses, unigram_losses
 from pjrope.experiments.text.methods import METHODS, make_kernel, mixers
 from pjrope.experiments.text.near_claims import (
@@ -191,3 +195,43 @@ def test_rivals_are_told_against_rope():
     said = rivals_words(Result(rows_of(losses), {}))
     assert len(said) == 1 and said[0].startswith("alibi_conv - rope at 128 -0.050")
     assert rivals_words(Result(rows_of(losses, seeds=(0,)), {})) == []
+
+
+def test_cells_side_by_side_give_the_same_rows(tmp_path):
+    only = {"method": ["alibi", "alibi_table8"]}
+    one = run("near_lags", only=only, out=tmp_path / "one", progress=False)
+    two = run("near_lags", only=only, out=tmp_path / "two", jobs=2, progress=False)
+    assert one.rows == two.rows and len(one.rows) == 8
+
+
+def test_an_interrupted_cell_goes_on_to_the_same_rows(tmp_path, monkeypatch):
+    only = {"method": "alibi_t5"}
+    whole = run("near_lags", only=only, out=tmp_path / "whole", progress=False)
+    watch, calls = study.token_losses, []
+
+    def stops(model, windows):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return watch(model, windows)
+
+    monkeypatch.setattr(study, "token_losses", stops)
+    monkeypatch.setattr(study, "TrainConfig", partial(study.TrainConfig, checkpoint_every=20))
+    with pytest.raises(KeyboardInterrupt):
+        run("near_lags", only=only, out=tmp_path / "cut", progress=False)
+    monkeypatch.undo()
+    monkeypatch.setattr(study, "TrainConfig", partial(study.TrainConfig, checkpoint_every=20))
+    assert list((tmp_path / "cut").rglob("checkpoint.safetensors"))
+    assert run("near_lags", only=only, out=tmp_path / "cut", progress=False).rows == whole.rows
+
+
+def test_a_corpus_that_is_too_short_or_lacks_a_split_says_so(monkeypatch):
+    text = torch.zeros(50, dtype=torch.uint8)
+    short = replace(load("toy_language"), validation=text)
+    for corpus, message in (
+        (short, "the text has 50 tokens"),
+        (replace(short, validation=text[:0]), "toy_language has no validation split"),
+    ):
+        monkeypatch.setattr(study, "load_or_stand_in", lambda name, found=corpus: found)
+        with pytest.raises(CellsFailed, match=message):
+            run("near_lags", only={"method": "alibi"}, store=False, progress=False)

@@ -31,6 +31,9 @@ RATES: Mapping[str, float] = {}
 SHOWN_LAGS = (*range(16), 20, 24, 32, 48, 64, 96, 127)
 
 
+DECAYED = {"final_lr": 0.0, "clip": 1.0}  # of every training here: along a cosine, down to nothing
+
+
 def book_settings(corpus: str, split: str, steps: int = 4000) -> dict[str, Any]:
     """The byte model of the protocol, trained at L = 128, read to 64 L on a split."""
     return {
@@ -44,14 +47,8 @@ def book_settings(corpus: str, split: str, steps: int = 4000) -> dict[str, Any]:
         "segments": 24,
         "scored": 512,
         "watched": 64,
-        "training": {
-            "steps": steps,
-            "batch": 16,
-            "warmup": 100,
-            "final_lr": 0.0,
-            "clip": 1.0,
-            "log_every": steps // 20,
-        },
+        "training": DECAYED
+        | {"steps": steps, "batch": 16, "warmup": 100, "log_every": steps // 20},
     }
 
 
@@ -66,14 +63,7 @@ SMOKE_SETTINGS: dict[str, Any] = {
     "segments": 8,
     "scored": 64,
     "watched": 8,
-    "training": {
-        "steps": 40,
-        "batch": 8,
-        "warmup": 5,
-        "final_lr": 0.0,
-        "clip": 1.0,
-        "log_every": 20,
-    },
+    "training": DECAYED | {"steps": 40, "batch": 8, "warmup": 5, "log_every": 20},
 }
 
 
