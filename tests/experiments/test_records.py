@@ -26,6 +26,7 @@ SPEC_IDS = {
     ("jet_probes", "book"): "ac2ec59db436",
     ("kernel_probes", "book"): "48adfb4b00f9",
     ("lightcone_stability", "book"): "64025cf8ff82",
+    ("near_lags", "book"): "0230b1b2c0ed",
     ("needle_retrieval", "book"): "9cf6cf872996",
     ("ntk_flow", "book"): "015369e1cb2d",
     ("order_toy", "book"): "e725c5a50215",
