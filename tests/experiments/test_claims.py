@@ -8,6 +8,7 @@ from collections import Counter
 
 import pytest
 
+from pjrope import record
 from pjrope.experiments import ExperimentError, Result, get, names
 from pjrope.experiments.analysis.claims import (
     CLAIMS,
@@ -89,7 +90,8 @@ def test_every_claim_id_of_an_experiment_exists():
 
 
 def test_a_claim_without_a_test_says_why_and_one_with_a_test_does_not():
-    spoken = {c for name in OURS for c in get(name).claims}
+    tested = {name for name, _ in record.recorded()} & {*OURS}  # a grid without a record is a plan
+    spoken = {c for name in tested for c in get(name).claims}
     assert {one.id for one in CLAIMS.values() if not one.untested} == spoken
 
 

@@ -109,7 +109,8 @@ def rotary_claim(result: Result) -> Verdict:
     from the block; *contradicted* otherwise.
 
     The rule first had one limit of 1e-2 for fp32 and bf16. A trial with two seeds showed that rope
-    itself misses that in bf16 (1.1e-2), so the limit became a multiple of rope's error.
+    itself misses that in bf16 (1.1e-2), so the limit became a multiple of rope's error: the rule
+    counts as written after.
     """
     if not _whole(result):
         return not_tested("P-R1", "the run is filtered", result)

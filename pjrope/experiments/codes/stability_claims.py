@@ -1,4 +1,8 @@
-"""Claims P-F1 to P-F3, P-U1 and P-U2 from ``lightcone_stability``."""
+"""Claims P-F1 to P-F3, P-U1 and P-U2 from ``lightcone_stability``.
+
+The rules of P-F were written from the wording of the claims before the record was made, when the
+published figures were known, and P-F1 was changed since; those of P-U were written after it.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +51,10 @@ def _rough(name: str, value: float) -> Finding:
 def bound_claim(result: Result, rows: Rows) -> Verdict:
     """P-F1, on codes: light-cone coordinates bound norms and biases.
 
-    Rule, written from the wording of the claim before the fair runs, when the published figures
-    were known; it asked "at the most positions" at first: *reproduced* if lc has a norm below 2
-    and a bias below 1 at every number of positions and by both protocols, while raw and scaled
-    each pass both somewhere; *in part* if, besides, another variant is bounded as well, so that
-    the light cone is not needed for it; *contradicted* otherwise.
+    Rule: *reproduced* if lc has a norm below 2 and a bias below 1 at every number of positions (at
+    first: "at the most positions") and by both protocols, while raw and scaled each pass both
+    somewhere; *in part* if, besides, another variant is bounded as well, so that the light cone is
+    not needed for it; *contradicted* otherwise.
     """
     places = _positions(rows)
     peaks = {
@@ -115,7 +118,7 @@ def scale_claim(result: Result, rows: Rows) -> Verdict:
 def growth_claim(result: Result, rows: Rows) -> Verdict:
     """P-U1: without the light cone the jets grow exponentially with the lag.
 
-    Rule, written after the record, on the norm of raw, the code that grows most: from N to 2 N an
+    Rule, on the norm of raw, the code that grows most: from N to 2 N an
     exponential gains a factor that is squared at each doubling, a polynomial of degree R at most
     2^R. *Contradicted* if no doubling gains more than 2^R and a hundredth; *reproduced* if the
     factor at each doubling is at least 1.5 times that before; *undecided* otherwise.
@@ -141,7 +144,7 @@ def growth_claim(result: Result, rows: Rows) -> Verdict:
 def crash_claim(result: Result, rows: Rows) -> Verdict:
     """P-U2: without the light cone long contexts crash.
 
-    Rule, written after the record: *reproduced* if the features of raw or scaled leave fp32 or bf16
+    Rule: *reproduced* if the features of raw or scaled leave fp32 or bf16
     at or below 32,768; *in part* if fp16 only; *contradicted* if none.
     """
     types = [row for row in result.rows if "type" in row]

@@ -20,7 +20,7 @@ _F = (
         "Caches: bounded keys and a lower rounding error than those that grow. Trained: keys and "
         "logits stay below twice their size at L while PJ-rotary's do not. In part where another "
         "bounded variant does the same.",
-        written="before",
+        written="after",
         chapter="lightcone",
     ),
     PaperClaim(
@@ -32,7 +32,7 @@ _F = (
         needs=("frequencies out of step with L",),
         rule="The last step is within 0.2 % of the formula at every length, and the far spans are "
         "those of the paper: reproduced; otherwise contradicted.",
-        written="after",
+        written="before",
         chapter="lightcone",
     ),
     PaperClaim(
@@ -44,7 +44,7 @@ _F = (
         needs=("frequencies out of step with L",),
         rule="It passes less than one radian over the farther half at every length: reproduced; "
         "otherwise contradicted.",
-        written="after",
+        written="before",
         chapter="lightcone",
     ),
     PaperClaim(
