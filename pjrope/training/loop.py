@@ -183,9 +183,8 @@ def _fingerprint(*tensors: Tensor) -> str:
     """Hash of values, the same for equal bits on any device."""
     digest = hashlib.sha256()
     for tensor in tensors:
-        digest.update(
-            memoryview(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
-        )
+        bits = tensor.detach().cpu().contiguous().view(-1).view(torch.uint8)
+        digest.update(bits.numpy().data)
     return digest.hexdigest()[:16]
 
 
