@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -24,19 +25,37 @@ def token_losses(model: nn.Module, windows: Tensor) -> Tensor:
 
     Returns:
         ``(n, T)`` fp32 on the CPU, nats per token.
+
+    Raises:
+        ValueError: windows of fewer than 2 tokens, which hold nothing to predict.
     """
-    device = next(model.parameters()).device
-    training = model.training
-    model.eval()
+    if windows.ndim != 2 or windows.shape[1] < 2:
+        raise ValueError(
+            f"windows have shape {tuple(windows.shape)}, (n, T + 1) with T >= 1 is needed: each token "
+            "is predicted from those before it"
+        )
+    device = next((p.device for p in model.parameters()), windows.device)
     rows = max(1, TOKENS_PER_BATCH // (windows.shape[1] - 1))
     found = []
-    for batch in windows.split(rows):
-        batch = batch.to(device)
-        logits = model(batch[:, :-1]).float()
-        loss = cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten(), reduction="none")
-        found.append(loss.view(batch.shape[0], -1).cpu())
-    model.train(training)
+    with evaluating(model):
+        for batch in windows.split(rows):
+            batch = batch.to(device)
+            logits = model(batch[:, :-1]).float()
+            loss = cross_entropy(logits.flatten(0, 1), batch[:, 1:].flatten(), reduction="none")
+            found.append(loss.view_as(batch[:, 1:]).cpu())
     return torch.cat(found)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Every module in evaluation mode, and afterwards each in its own again, after errors too."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
 
 
 def position_buckets(losses: Tensor, edges: Sequence[int]) -> list[dict[str, Any]]:

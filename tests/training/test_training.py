@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -279,10 +280,26 @@ def test_segments_are_reported_in_order():
     assert per_length[0] != per_length[1]
 
 
-def test_evaluation_restores_the_mode():
+@pytest.mark.parametrize("bad", [False, True], ids=["fine", "an error"])
+def test_evaluation_restores_the_mode_of_every_module(bad):
     judged = model().train()
-    token_losses(judged, TEXT[:17].long()[None])
-    assert judged.training
+    judged.blocks[0].eval()  # frozen, as some people do it
+    modes = [module.training for module in judged.modules()]
+    windows = TEXT[:17].long()[None] + (10_000 if bad else 0)
+    with pytest.raises(IndexError) if bad else nullcontext():
+        token_losses(judged, windows)
+    assert [module.training for module in judged.modules()] == modes
+    assert True in modes and False in modes
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (2, 0), (5,)])
+def test_windows_without_a_prediction_are_refused(shape):
+    with pytest.raises(ValueError, match="windows have shape"):
+        token_losses(model(), torch.zeros(shape, dtype=torch.long))
+
+
+def test_no_windows_have_no_losses():
+    assert token_losses(model(), torch.zeros(0, 9, dtype=torch.long)).shape == (0, 8)
 
 
 def test_buckets():

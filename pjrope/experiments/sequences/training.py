@@ -14,6 +14,7 @@ from ...diagnostics.views import attention_layers
 from ...kernels import PositionKernel
 from ...models import Decoder, DecoderConfig
 from ...training import TrainConfig, stream, train
+from ...training.evaluation import evaluating
 from ...training.loop import Loss, Sampler, token_loss
 from ..engine.spec import Cell, CellContext, Preset
 
@@ -168,12 +169,9 @@ def by_length(
 def outputs(model: nn.Module, inputs: Tensor) -> Tensor:
     """What a model makes of inputs, fp32 on the CPU, in batches of bounded size."""
     device = next(model.parameters()).device
-    training = model.training
-    model.eval()
     rows = max(1, TOKENS_PER_BATCH // inputs.shape[1])
-    found = torch.cat([model(part.to(device)).float().cpu() for part in inputs.split(rows)])
-    model.train(training)
-    return found
+    with evaluating(model):
+        return torch.cat([model(part.to(device)).float().cpu() for part in inputs.split(rows)])
 
 
 def examine(model: nn.Module, tokens: Tensor, labels: Tensor) -> dict[str, Any]:
