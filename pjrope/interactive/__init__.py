@@ -1,7 +1,8 @@
 """Figures with sliders: in a kernel, on a static page, on paper."""
 
 from .alibi import attention_window, window_curves
-from .figure import Choice, InteractiveFigure, Slider
+from .controls import Choice, Slider
+from .figure import InteractiveFigure
 from .gauge import gauge_curves, gauge_explorer
 from .jordan import jordan_mode_curves, jordan_modes
 from .language import SHEARS, linear_reader, reader_accuracy, reader_curves

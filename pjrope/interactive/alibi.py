@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from .figure import Curves, InteractiveFigure, Slider
+from .controls import Slider
+from .figure import Curves, InteractiveFigure
 
 NEAR = 64  # tokens: keys from here on may match better than the nearer ones
 

@@ -9,7 +9,8 @@ import torch
 
 from ..diagnostics import regauge, sector_functions
 from ..kernels.pj import PJBias
-from .figure import Choice, Curves, InteractiveFigure, Slider
+from .controls import Choice, Slider
+from .figure import Curves, InteractiveFigure
 
 LENGTH, LONGEST, CYCLES = 64, 128, 4
 CONE = 2.0  # nats, amplitude of the light cone

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from ..positions import coordinates
-from .figure import Choice, Curves, InteractiveFigure, Slider
+from .controls import Choice, Slider
+from .figure import Curves, InteractiveFigure
 
 FORMS = ("scaled", "exact", "stabilized", "lag")  # of JordanRoPE
 

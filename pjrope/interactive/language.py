@@ -10,7 +10,8 @@ from torch import Tensor
 
 from ..positions.coordinates import bounded_shear, linear
 from ..positions.frequencies import geometric
-from .figure import Choice, Curves, InteractiveFigure, Slider
+from .controls import Choice, Slider
+from .figure import Curves, InteractiveFigure
 
 SHEARS = ("exact", "stabilized", "lag")
 

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from ..positions import coordinates
-from .figure import Choice, Curves, InteractiveFigure, Slider
+from .controls import Choice, Slider
+from .figure import Curves, InteractiveFigure
 
 DAMPING = 0.1  # c of the scaled form, per L
 POINTS, SMALLEST = 120, -12.0  # steps along the axis; powers of ten below are left out

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 
 from ..positions import lags
-from .figure import Choice, Curves, InteractiveFigure, Slider
+from .controls import Choice, Slider
+from .figure import Curves, InteractiveFigure
 
 SCHEMES = ("none", "ALiBi", "RoPE", "added wave")
 

@@ -109,12 +109,17 @@ const draw = () => {
     }
     sample(look, text);
   }
+  // What leaves the axes is cut off there. A value moved to the edge would draw a plateau that the
+  // formula has not. A million pixels away a line is upright to the eye, and SVG still has digits.
+  const windowId = `${config.id}-window`;
+  const frame = make("svg:clipPath", { id: windowId }, chart);
+  make("svg:rect", { x: edge.left, y: edge.top, width: width - edge.left - edge.right, height: floor - edge.top }, frame);
+  const far = (y) => Math.min(1e6, Math.max(-1e6, y));
   curves.forEach(([text, list], i) => {
     const [colour, dash] = config.looks[i % config.looks.length];
     const look = { stroke: colour, "stroke-width": 2, "stroke-dasharray": dash };
-    const clip = (y) => Math.min(y1, Math.max(y0, y));
-    const d = list.map(([x, y], k) => `${k ? "L" : "M"}${px(x).toFixed(1)} ${py(clip(y)).toFixed(1)}`);
-    make("svg:path", { class: "pj-curve", d: d.join(""), fill: "none", ...look }, chart);
+    const d = list.map(([x, y], k) => `${k ? "L" : "M"}${px(x).toFixed(1)} ${far(py(y)).toFixed(1)}`);
+    make("svg:path", { class: "pj-curve", d: d.join(""), fill: "none", "clip-path": `url(#${windowId})`, ...look }, chart);
     sample(look, text);
   });
 };

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from ..positions import NTK, PI, YaRN, geometric
-from .figure import Choice, Curves, InteractiveFigure, Slider
+from .controls import Choice, Slider
+from .figure import Curves, InteractiveFigure
 
 EXTENSIONS = ("none", "PI", "NTK", "YaRN")
 

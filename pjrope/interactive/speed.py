@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .figure import Curves, InteractiveFigure, Slider
+from .controls import Slider
+from .figure import Curves, InteractiveFigure
 
 BLOCK = 256  # queries that share an origin, as in the chapter
 LONGEST = 32_768  # tokens

@@ -9,7 +9,8 @@ import torch
 from ..kernels import jets
 from ..kernels.characteristic import Root, merge_roots, turning_roots
 from ..positions import coordinates
-from .figure import Curves, InteractiveFigure, Slider
+from .controls import Slider
+from .figure import Curves, InteractiveFigure
 from .plane import Plane
 
 LONGEST = 128  # tokens

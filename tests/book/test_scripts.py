@@ -277,6 +277,25 @@ def test_a_second_figure_stands_beside_the_first(context):
     assert len(before) == 2 and before[1] == after[1] and before[0] != after[0]
 
 
+def test_what_leaves_the_axes_is_cut_off_and_not_bent(context):
+    """A value moved to the edge of the axes would draw a plateau."""
+    page = context.new_page()
+    page.set_content(line(high=1e30).page() + line().page())
+    page.locator("input").first.fill("1e30")
+    first, second = page.locator("path.pj-curve").all()
+    height = float(page.locator(".pj-fig > svg").first.get_attribute("viewBox").split()[3])
+    end = float(first.get_attribute("d").split(" ")[-1])
+    assert -1e6 <= end < -10 * height, "the end of the line lies far above the drawing"
+    ids = [path.get_attribute("clip-path") for path in (first, second)]
+    assert ids[0] != ids[1] and all(page.locator(i[4:-1]).count() == 1 for i in ids)
+    inside = page.evaluate(
+        "() => { const r = document.querySelector('clipPath rect'); "
+        "return [r.y.baseVal.value, r.height.baseVal.value]; }"
+    )
+    assert 0 < inside[0] and inside[0] + inside[1] < height
+    page.close()
+
+
 @on("gauge")
 def test_keeping_the_function_leaves_the_curves_where_they_are(page):
     page.select_option("select[name=keep]", "yes")
