@@ -292,7 +292,7 @@ def test_what_leaves_the_axes_is_cut_off_and_not_bent(context):
         "() => { const r = document.querySelector('clipPath rect'); "
         "return [r.y.baseVal.value, r.height.baseVal.value]; }"
     )
-    assert 0 < inside[0] and inside[0] + inside[1] < height
+    assert inside[0] > 0 and inside[0] + inside[1] < height
     page.close()
 
 
