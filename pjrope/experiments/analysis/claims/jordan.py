@@ -134,8 +134,9 @@ JORDAN = (
         needs=("the controls rounded alike", "a signal-to-noise ratio in one unit", "honest bits"),
         rule="The lead over both controls at 4 bits or more, in plain coordinates, is still at "
         "least 0.03 and loses at most 0.03: reproduced; in rotated coordinates or with more bits "
-        "only: in part; no rounding: contradicted; no lead to survive: undecided.",
-        written="before",
+        "only: in part; no rounding: contradicted; no lead to survive: undecided. Runs with a training "
+        "loss above a coin's are excluded.",
+        written="after",
         chapter="codes",
     ),
 )

@@ -1,6 +1,7 @@
 """Claim J-K9 from the numbers: what of the Jordan mode a rounded cache leaves.
 
-The rule was written before the run of the book's grid; unrounded pilots of two seeds were seen.
+The rule was written before the run of the book's grid, after unrounded pilots of two seeds; that runs
+which never trained are left out came after it.
 """
 
 from __future__ import annotations
