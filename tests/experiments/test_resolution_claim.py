@@ -58,7 +58,7 @@ def test_where_the_light_cone_is_higher_in_fp32_it_is_said_and_never_reproduced(
     lc = {place: 0.5 if place[1] == "int4" else 0.97 for place in PLACES}
     found = judge(rows_of(lc, 0.5))
     assert found.outcome == "reproduced in part"
-    assert "higher in fp32 by paper in fp32 and fair in fp32" in found.because
+    assert "higher in fp32 (paper) and fp32 (fair)" in found.because
 
 
 def test_the_rule_of_f4_asks_for_the_smallest_effect_and_for_seeds():
@@ -92,7 +92,7 @@ def changed(rows, share, **where):
 def test_from_two_networks_at_chance_nothing_follows():
     rows = [{**r, "top1": 0.5} for r in rows_of(dict.fromkeys(PLACES, 0.5), 0.5)]
     found = judge(rows, chance=0.5)
-    assert found.outcome == "undecided" and "nothing follows from paper in fp32" in found.because
+    assert found.outcome == "undecided" and "nothing follows from fp32 (paper)" in found.because
     (out,) = found.evidence.excluded
     assert (len(out.runs), out.of) == (12, 12)
     assert phases(rows, chance=0.5)[0].count("both at chance") == 3
@@ -115,8 +115,8 @@ def test_a_rival_at_chance_does_not_hide_a_place_where_lc_is_lower():
     rows = changed(rows, 0.5, protocol="fair", method="raw")
     found = judge(rows, chance=0.5)
     assert found.outcome == "reproduced in part"
-    assert "by paper in fp32, paper in int8 and paper in int4; nothing" in found.because
-    assert found.because.endswith("follows from fair in fp32, fair in int8 and fair in int4")
+    assert "in fp32 (paper), int8 (paper) and int4 (paper); nothing" in found.because
+    assert found.because.endswith("follows from fp32 (fair), int8 (fair) and int4 (fair)")
 
 
 def test_a_rival_that_lc_equals_settles_a_place_whatever_the_other_does():
@@ -147,5 +147,5 @@ def test_a_missing_row_tests_nothing(method, lost):
 def test_numbers_that_are_not_finite_settle_nothing():
     rows = changed(rows_of(dict.fromkeys(PLACES, 0.9), 0.9), None, method="lc")
     found = judge(rows, chance=0.5)
-    assert found.outcome == "undecided" and "nothing follows from paper in fp32" in found.because
+    assert found.outcome == "undecided" and "nothing follows from fp32 (paper)" in found.because
     assert found.evidence.findings[0].word == "not finite"

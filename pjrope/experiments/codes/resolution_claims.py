@@ -109,13 +109,13 @@ class Compared:
 
     @property
     def because(self) -> str:
-        told = f"lower than raw and than scaled by {_places(self.lower)}"
-        told += f"; higher in fp32 by {_places(self.higher)}" if self.higher else ""
+        told = f"lower than raw and than scaled in {_places(self.lower)}"
+        told += f"; higher in {_places(self.higher)}" if self.higher else ""
         return told + (f"; nothing follows from {_places(self.unknown)}" if self.unknown else "")
 
 
 def _places(places: Iterable[Place]) -> str:
-    return listed([f"{protocol} in {precision}" for protocol, precision in places] or ["none"])
+    return listed([f"{precision} ({protocol})" for protocol, precision in places] or ["no place"])
 
 
 def _at_chance(rows: Rows, methods: Sequence[str], value: str, chance: float | None) -> bool:

@@ -66,10 +66,9 @@ def bound_claim(result: Result, rows: Rows) -> Verdict:
     methods = dict.fromkeys(method for _, method, _ in rows)
     others = [m for m in methods if m != "lc" and _bounded(rows, m)]
     outcome: Outcome = "reproduced in part" if others else "reproduced"
-    because = (
-        f"to {places[-1]:,} positions lc is {'' if _bounded(rows, 'lc') else 'not '}bounded by "
-    )
-    because += f"norm 2 and bias 1; so is {listed(others or ['none'])} of the others"
+    held = "" if _bounded(rows, "lc") else "not "
+    because = f"to {places[-1]:,} positions lc is {held}bounded by norm 2 and bias 1; bounded as "
+    because += f"well: {listed(others or ['none'])}"
     found = [_rough(f"largest norm of {m}", peaks[m, "norm"]) for m in GROWING]
     found += [measured(f"{value} of lc", peaks["lc", value], 7) for value in ("norm", "bias")]
     outcome = outcome if _bounded(rows, "lc") and grows else "contradicted"
