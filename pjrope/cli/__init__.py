@@ -102,6 +102,12 @@ def _run_arguments(run: argparse.ArgumentParser) -> None:
         help="run only these cells; repeat for other keys, or for more values of one",
     )
     run.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    run.add_argument(
+        "--precision",
+        choices=("auto", "fp32", "bf16", "fp16"),
+        default="auto",
+        help="of trainings; default bf16 or fp16 on a GPU, fp32 on a CPU",
+    )
     run.add_argument("--jobs", type=int, default=1, help="cells side by side, one thread each")
     run.add_argument("--out", type=_path, help="results folder; default ./pjrope-results")
     run.add_argument("--record", action="store_true", help="also write into pjrope/record")

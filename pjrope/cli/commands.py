@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -51,7 +52,10 @@ def run(args: argparse.Namespace) -> int:
     from pjrope.experiments.analysis.report import report
     from pjrope.experiments.engine import registry
     from pjrope.experiments.engine.store import DEFAULT_OUT, result_path
+    from pjrope.training.precision import VARIABLE
 
+    if args.precision != "auto":  # processes started for cells read it too
+        os.environ[VARIABLE] = args.precision
     only: dict[str, list[Any]] = {}
     for key, value in args.only:
         only.setdefault(key, []).append(value)

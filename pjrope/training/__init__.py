@@ -4,6 +4,7 @@ from .checkpoints import CheckpointError, load_model, save_model
 from .config import TrainConfig
 from .evaluation import evaluate, token_losses
 from .loop import TrainResult, train
+from .processes import join_processes
 from .seeding import stream
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "TrainConfig",
     "TrainResult",
     "evaluate",
+    "join_processes",
     "load_model",
     "save_model",
     "stream",

@@ -41,6 +41,7 @@ class TrainingFolder:
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(self.path / "train.lock")
         self._least = float("inf")
+        self.extra: dict[str, Any] = {}  # what resume found beside weights and optimiser
 
     def __enter__(self) -> TrainingFolder:
         try:
@@ -78,14 +79,27 @@ class TrainingFolder:
                 continue
             self._check(path, metadata)
             restore_training_state(tensors, model, optimizer)
+            self.extra = metadata.get("extra", {})
             best = self.path / BEST
             if best.exists():
                 self._least = float(load_tensors(best)[1]["watched"])
             return metadata["step"]
         return 0
 
-    def save(self, model: nn.Module, optimizer: torch.optim.Optimizer, step: int) -> None:
+    def save(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        step: int,
+        extra: dict[str, Any] | None = None,
+    ) -> None:
         """Write a checkpoint; the one before stays as the previous one.
+
+        Args:
+            model: its weights are kept.
+            optimizer: its state is kept.
+            step: steps done.
+            extra: JSON values to keep too.
 
         Raises:
             FloatingPointError: weights that are no longer finite; no checkpoint is replaced.
@@ -98,7 +112,8 @@ class TrainingFolder:
                     f"clip; the last good checkpoint stays in {self.path}"
                 )
         last = self.path / LAST
-        save_tensors(last, tensors, {**self.identity, "step": step}, previous=self.path / PREVIOUS)
+        metadata = {**self.identity, "step": step, **({"extra": extra} if extra else {})}
+        save_tensors(last, tensors, metadata, previous=self.path / PREVIOUS)
 
     def keep_best(self, model: nn.Module, step: int, watched: float) -> None:
         """Write the model's weights if what is watched is the least so far."""

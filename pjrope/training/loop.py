@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +17,14 @@ from torch.nn.functional import cross_entropy
 from tqdm.auto import tqdm
 
 from ..data.batches import sample_windows
-from .checkpoints import plain_name
+from . import processes
+from .checkpoints import plain_name, restore_training_state, training_state
 from .config import TrainConfig
 from .folder import TrainingFolder
 from .groups import parameter_groups
 from .runlog import RunLog
 from .seeding import stream
+from .step import Stepper, recomputed_blocks
 
 # Draws a batch: (generator, batch, length) -> inputs and targets.
 Sampler = Callable[[torch.Generator, int, int], tuple[Tensor, Tensor]]
@@ -70,7 +72,9 @@ def train(
     """Train a model in place, on random windows of a text or on what a sampler draws.
 
     Step t draws its batch from a stream of its own, ``(seed, "data", t)``; a run that was killed
-    and started again in the same folder ends with the same bits as one that was not.
+    and started again in the same folder ends with the same bits as one that was not. Processes that
+    ``torchrun`` started share the rows of each batch once they have called ``join_processes``; the
+    first one keeps the log and the checkpoints.
 
     Args:
         model: inputs to outputs; with ``token_loss`` tokens ``(B, N)`` to logits ``(B, N, vocab)``.
@@ -101,10 +105,13 @@ def train(
     if keep_best and (watch is None or out is None):
         raise ValueError("keep_best=True needs watch, to say what is best, and out, a folder")
     begun = time.perf_counter()
-    device = next(model.parameters()).device
-    optimizer = torch.optim.AdamW(parameter_groups(model, config), lr=config.lr)
+    model.load_state_dict(processes.from_first(model.state_dict()))
+    # One kernel for all parameters on a GPU; elsewhere what torch does by itself, to the bit.
+    fused = True if next(model.parameters()).is_cuda else None
+    optimizer = torch.optim.AdamW(parameter_groups(model, config), lr=config.lr, fused=fused)
+    apply = Stepper(model, optimizer, config, loss)
     identity = {
-        "config": asdict(config),
+        "config": config.identity(),
         "seed": seed,
         "model": _describe(model),
         "start": _fingerprint(*model.state_dict().values()),
@@ -112,8 +119,15 @@ def train(
         "data": _fingerprint(data) if isinstance(data, Tensor) else None,
         "loss": getattr(loss, "__qualname__", type(loss).__name__),
     }
-    with nullcontext() if out is None else TrainingFolder(out, identity, config) as folder:
+    keeps = out is not None and processes.rank() == 0
+    with (
+        TrainingFolder(out, identity, config) if keeps and out else nullcontext() as folder,
+        recomputed_blocks(model, config.checkpointing),
+    ):
         first = 0 if folder is None else folder.resume(model, optimizer)
+        if folder is not None:
+            apply.restore(folder.extra)
+        first = _same_everywhere(model, optimizer, apply, first)
         log = RunLog(None if folder is None else folder.path / "log.jsonl", step=first)
         model.train()
         steps = range(first, config.steps)
@@ -122,7 +136,7 @@ def train(
         ):
             for group in optimizer.param_groups:
                 group["lr"] = config.rate(step) * group["factor"]
-            found = _step(model, data, config, stream(seed, "data", step), optimizer, device, loss)
+            found = apply(*_drawn(data, config, stream(seed, "data", step)))
             done = step + 1
             if done % config.log_every == 0 or done == config.steps:
                 row = {"step": done, "loss": _finite(found, done, config)}
@@ -133,7 +147,7 @@ def train(
                 if folder is not None and keep_best:
                     folder.keep_best(model, done, row["watched"])
             if folder is not None and (done % config.checkpoint_every == 0 or done == config.steps):
-                folder.save(model, optimizer, done)
+                folder.save(model, optimizer, done, apply.state())
     return TrainResult(log.rows, time.perf_counter() - begun, first)
 
 
@@ -154,29 +168,28 @@ def _check_data(data: Any) -> None:
         raise ValueError(f"data is {what}: a 1-D tensor of integer tokens or a sampler is needed")
 
 
-def _step(
-    model: nn.Module,
-    data: Tensor | Sampler,
-    config: TrainConfig,
-    generator: torch.Generator,
-    optimizer: torch.optim.Optimizer,
-    device: torch.device,
-    loss: Loss = token_loss,
-) -> Tensor:
-    if isinstance(data, Tensor):
-        windows = sample_windows(
-            data, batch=config.batch, length=config.length, generator=generator
-        )
-        inputs, targets = windows[:, :-1], windows[:, 1:]
-    else:
-        inputs, targets = data(generator, config.batch, config.length)
-    found = loss(model(inputs.to(device)), targets.to(device))
-    optimizer.zero_grad(set_to_none=True)
-    found.backward()
-    if config.clip:
-        nn.utils.clip_grad_norm_(model.parameters(), config.clip)
-    optimizer.step()
-    return found.detach()
+def _drawn(
+    data: Tensor | Sampler, config: TrainConfig, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Inputs and targets of one step, of all processes."""
+    if not isinstance(data, Tensor):
+        return data(generator, config.batch, config.length)
+    windows = sample_windows(data, batch=config.batch, length=config.length, generator=generator)
+    return windows[:, :-1], windows[:, 1:]
+
+
+def _same_everywhere(
+    model: nn.Module, optimizer: torch.optim.Optimizer, apply: Stepper, first: int
+) -> int:
+    """Give every process what process 0 has restored; the step to go on from."""
+    if processes.count() == 1:
+        return first
+    mine = (first, training_state(model, optimizer), apply.state())
+    first, tensors, extra = processes.from_first(mine)
+    if processes.rank() > 0 and first:
+        restore_training_state(tensors, model, optimizer)
+        apply.restore(extra)
+    return first
 
 
 def _fingerprint(*tensors: Tensor) -> str:

@@ -35,6 +35,7 @@ from pjrope.training.evaluation import position_buckets
 from pjrope.training.groups import parameter_groups
 from pjrope.training.runlog import RunLog
 from pjrope.training.seeding import stream_seed
+from pjrope.training.step import Stepper
 
 TEXT = toy_language(4000, seed=1)
 KERNEL = (RoPE(8) + PJBias(2, 16)).spec
@@ -119,10 +120,9 @@ def test_gradients_are_clipped():
     def moved(clip):
         built = model()
         before = [p.detach().clone() for p in built.parameters()]
-        loop._step(
-            built, TEXT, replace(CONFIG, clip=clip), stream(0, "data", 0),
-            torch.optim.SGD(built.parameters(), lr=1.0), torch.device("cpu"),
-        )  # fmt: skip
+        sgd = torch.optim.SGD(built.parameters(), lr=1.0)
+        step = Stepper(built, sgd, replace(CONFIG, clip=clip), loop.token_loss)
+        step(*loop._drawn(TEXT, CONFIG, stream(0, "data", 0)))
         return math.sqrt(
             sum(
                 float((p.detach() - b).square().sum())

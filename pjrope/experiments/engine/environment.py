@@ -32,13 +32,24 @@ def describe(device: str) -> dict[str, Any]:
         "version": metadata.version("pjrope"),
         "commit": revision,
         "dirty": dirty,
-        "device": torch.cuda.get_device_name() if device.startswith("cuda") else device,
+        "device": _device(device),
         "cpu": processor(),
         "torch": torch.__version__,
         "numpy": metadata.version("numpy"),
         "python": platform.python_version(),
         "threads": 1,
     }
+
+
+def _device(device: str) -> str:
+    """The device's name; with the number type of trainings, unless it is a CPU's usual one."""
+    import torch
+
+    from ...training.precision import resolve_precision
+
+    name = torch.cuda.get_device_name() if device.startswith("cuda") else device
+    precision = resolve_precision("auto", device)
+    return name if (device, precision) == ("cpu", "fp32") else f"{name}, {precision}"
 
 
 def commit() -> tuple[str | None, bool | None]:

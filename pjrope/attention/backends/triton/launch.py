@@ -10,13 +10,15 @@ import torch
 import triton
 from torch import Tensor
 
-from .backward import keys_kernel, mean_kernel, queries_kernel
+from .backward import mean_kernel, queries_kernel
 from .decode import join_kernel, split_kernel
 from .forward import forward_kernel
+from .keys import keys_kernel
 from .table import table_kernel
-from .tuning import Tile, tile_of
+from .tuning import TOGETHER, Tile, tile_of
 
 LOG2_E = 1 / math.log(2.0)
+SEPARATE = (("keys_only", True, False), ("values_only", False, True))
 
 
 @dataclass(frozen=True)
@@ -155,9 +157,16 @@ def _queries(call: Call, given: dict[str, Any], dq: Tensor, sums: Tensor | None)
 
 
 def _keys(call: Call, given: dict[str, Any], dk: Tensor, dv: Tensor) -> None:
-    tile = call.tile("keys")
-    grid = (triton.cdiv(call.k.shape[2], tile.columns) * call.k.shape[0] * call.k.shape[1],)
-    keys_kernel[grid](**given, **tile.options(), dk=dk, dv=dv, BIAS=call.table is not None)
+    wide = max(call.q.shape[3], call.v.shape[3]) > TOGETHER
+    for kind, for_k, for_v in SEPARATE if wide else (("keys", True, True),):
+        tile = call.tile(kind)
+        grid = (triton.cdiv(call.k.shape[2], tile.columns) * call.k.shape[0] * call.k.shape[1],)
+        keys_kernel[grid](
+            **given,
+            **tile.options(),
+            **{"dk": dk, "dv": dv, "FOR_K": for_k, "FOR_V": for_v},
+            BIAS=call.table is not None,
+        )
 
 
 def _table(call: Call, given: dict[str, Any], table: Tensor) -> Tensor:

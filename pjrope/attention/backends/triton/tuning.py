@@ -10,8 +10,18 @@ from dataclasses import dataclass
 
 import torch
 
-KINDS = ("forward", "queries", "queries_table", "keys", "table", "decode")
+KINDS = (
+    "forward",
+    "queries",
+    "queries_table",
+    "keys",
+    "keys_only",
+    "values_only",
+    "table",
+    "decode",
+)
 WIDTHS = (64, 128, 256)
+TOGETHER = 64  # channels up to which one launch holds the sums of both keys and values
 
 
 @dataclass(frozen=True)
