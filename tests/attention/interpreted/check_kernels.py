@@ -90,7 +90,7 @@ def test_key_heads_serve_several_query_heads_of_several_rows(tiles):
     compare(drawn(2, 4, 2, 17, 17, 8, 8))
 
 
-@pytest.mark.parametrize(("width", "values"), [(1, 1), (20, 13), (72, 40)])
+@pytest.mark.parametrize(("width", "values"), [(1, 1), (20, 13), (130, 40)])
 def test_channels_that_are_no_power_of_two(width, values, tiles):
     tiles(16, 16)
     compare(drawn(1, 1, 1, 18, 18, width, values))

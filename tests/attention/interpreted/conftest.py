@@ -46,7 +46,7 @@ def tiles(monkeypatch):
     def choose(rows: int, columns: int) -> None:
         side = min(rows, columns)
 
-        def tile_of(kind, *others):
+        def tile_of(kind, *_):
             square = kind in ("queries_table", "table")
             return Tile(side, side, 4, 1) if square else Tile(rows, columns, 4, 1)
 

@@ -23,7 +23,7 @@ from .tuning import WIDTHS
 
 NUMBERS = (torch.float16, torch.bfloat16, torch.float32)
 LEAST = (8, 0)  # compute capability; below it Triton multiplies matrices without tensor cores
-DECODED = 64  # queries of all heads that share a key head, up to which keys are shared out instead
+DECODED = 16  # queries of all heads that share a key head, up to which keys are shared out instead
 SHARE = 256  # keys of a program at least, when decoding
 
 

@@ -58,7 +58,8 @@ class Call:
         sm = (8, 0)
         if self.q.device.type == "cuda":
             sm = torch.cuda.get_device_capability(self.q.device)
-        return tile_of(kind, width, self.q.dtype, sm)
+        masked = self.segments is not None or self.keep is not None or self.window > 0
+        return tile_of(kind, width, self.q.dtype, sm, masked)
 
     def inputs(self) -> dict[str, Any]:
         """Arguments that all kernels but the decoding ones share."""
@@ -201,7 +202,7 @@ def decode(call: Call, splits: int) -> Tensor:
     """Causal attention of few queries to many keys: ``(B, H, Q, Dv)``; no gradients.
 
     Args:
-        call: at most 64 queries over the heads that share a key head; no segments.
+        call: at most 16 queries over the heads that share a key head; no segments.
         splits: programs among which the keys of a head are shared out.
     """
     tile, given, shapes = call.tile("decode"), call.inputs(), call.shapes()

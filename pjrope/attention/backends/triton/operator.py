@@ -137,7 +137,7 @@ def lag_decoding(
 ) -> Tensor:
     """Causal :func:`lag_attention` of few queries, keys shared out to ``splits`` programs a head.
 
-    At most 64 queries over the heads that share a key head; no gradients.
+    At most 16 queries over the heads that share a key head; no gradients.
     """
     return launch.decode(_call((q, k, v, table, None, None, keep, 1, window, scale)), splits)
 

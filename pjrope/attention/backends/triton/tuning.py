@@ -1,7 +1,7 @@
 """Sizes of tiles by kernel, channels, number type and GPU; needs no Triton.
 
-Chosen as the largest that compile without spilling a register (``tests/attention/test_triton_cubins``
-compiles them); no GPU has timed them yet.
+Of the sizes tried, these compile without spilling a register: ``tests/attention/test_triton_cubins``
+compiles them for GPUs of three generations. No GPU has timed them yet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KINDS = (
     "decode",
 )
 WIDTHS = (64, 128, 256)
-TOGETHER = 64  # channels up to which one launch holds the sums of both keys and values
+TOGETHER = 128  # channels up to which one launch holds the sums of both keys and values
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,40 @@ class Tile:
 
 
 _SMALLEST = Tile(16, 16, 4, 1)
-# (kernel, channels, bytes of a number): the tile.
-_TILES = {
-    ("forward", 64, 2): Tile(128, 32, 8, 2),
-    ("queries", 64, 2): Tile(64, 64, 4, 2),
-    ("queries_table", 64, 2): Tile(64, 64, 8, 1),
-    ("keys", 64, 2): Tile(16, 64, 4, 2),
+# (kernel, channels) of half-precision numbers: the tile, any GPU.
+_HALVES = {
+    ("forward", 64): Tile(128, 32, 8, 2),
+    ("queries", 64): Tile(128, 64, 8, 2),
+    ("queries_table", 64): Tile(64, 64, 8, 1),
+    ("keys", 64): Tile(16, 64, 4, 2),
+    ("table", 64): Tile(32, 32, 2, 1),
+    ("decode", 64): Tile(16, 16, 4, 1),
+    ("forward", 128): Tile(64, 16, 4, 2),
+    ("keys", 128): Tile(16, 32, 4, 1),
+}
+# The same where they differ on compute capability 9: its products read both sides from shared memory.
+_HOPPER = {
+    ("forward", 64): Tile(128, 64, 8, 2),
+    ("queries_table", 64): Tile(32, 32, 4, 1),
+    ("keys", 64): Tile(32, 128, 8, 2),
+    ("table", 64): Tile(64, 64, 8, 1),
+    ("decode", 64): Tile(16, 64, 4, 2),
+}
+# Where no segments, padding or windows hide pairs, registers allow more.
+_PLAIN = {
+    ("queries", 128): Tile(128, 32, 8, 2),
+    ("queries_table", 128): Tile(32, 32, 4, 1),
 }
 
 
-def tile_of(kind: str, width: int, number: torch.dtype, sm: tuple[int, int]) -> Tile:
+def fits(width: int, number: torch.dtype) -> bool:
+    """True if there are tiles for so many channels of this dtype."""
+    return width <= WIDTHS[-1] and number.itemsize <= 4
+
+
+def tile_of(
+    kind: str, width: int, number: torch.dtype, sm: tuple[int, int], masked: bool = False
+) -> Tile:
     """The tile of a kernel.
 
     Args:
@@ -69,6 +93,13 @@ def tile_of(kind: str, width: int, number: torch.dtype, sm: tuple[int, int]) -> 
         width: channels of a head, the wider of keys and values.
         number: dtype of q, k and v.
         sm: compute capability, such as (9, 0).
+        masked: segments, padding or a window hide pairs.
     """
-    size = next(w for w in WIDTHS if width <= w)
-    return _TILES.get((kind, size, number.itemsize), _SMALLEST)
+    key = (kind, next(w for w in WIDTHS if width <= w))
+    if number.itemsize > 2:
+        return _SMALLEST
+    if sm[0] == 9 and key in _HOPPER:
+        return _HOPPER[key]
+    if not masked and sm[0] != 9 and key in _PLAIN:
+        return _PLAIN[key]
+    return _HALVES.get(key, _SMALLEST)
