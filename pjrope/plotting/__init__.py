@@ -6,6 +6,7 @@ with use_style():
     label_axes(ax, x=("lag", "tokens"), y=("score", None))
 """
 
+from .methods import FAMILIES, METHODS, MethodLook, by_length, method_look
 from .sectors import gates_over_training, lag_response, order_spectrum
 from .style import (
     DASHES,
@@ -25,16 +26,21 @@ from .style import (
 __all__ = [
     "DASHES",
     "DPI",
+    "FAMILIES",
+    "METHODS",
+    "MethodLook",
     "PALETTE",
     "SQUARE",
     "WIDE",
     "alt_text",
     "axis_label",
+    "by_length",
     "draw_curves",
     "gates_over_training",
     "label_axes",
     "lag_response",
     "line_styles",
+    "method_look",
     "order_spectrum",
     "style",
     "use_style",
