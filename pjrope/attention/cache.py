@@ -127,10 +127,11 @@ class KVCache:
         run_on = next_position(self._next, self.length, pos)
         check_apart(self._acting(), held[..., :total], run_on, wide(k))
         if self.mode != "raw":
-            shift = pos
             if self.mode == "paged":
                 shift = pos - page_origins(held, self.length, total)
                 check_reach(self._acting(), shift)
+            else:
+                shift = pos - held[..., :1]
             _, rotated = self._acting().rotate(None, k, None, shift)
             # About one origin that suits all, as attend() does, products keep the dtype of the call.
             k = rotated.to(v.dtype) if self.mode == "rotated" else rotated

@@ -9,7 +9,6 @@ keys with it (:meth:`.scores.Scores.rotated`). A kernel that does not claim it i
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,18 +17,21 @@ from torch import Tensor
 
 from ..conventions import as_tensor, wide
 from ..kernels.base import PositionKernel
-from ..kernels.growth import FURTHEST
 from ..positions.lags import Causal, check_causal
 from .alignment import find_offset
 from .checks import (
     check_keep,
     check_kernel,
     check_positions,
+    check_scale,
     check_segments,
     check_tensors,
     check_window,
+    with_key_keep,
 )
+from .finite import without_unseen
 from .masks import Masks
+from .origins import about_middle, grows_with_position, overflows_fp16
 from .overflow import check_distance
 
 
@@ -52,6 +54,7 @@ class Call:
         already_rotated: keys come with their positions worked in, the bias is still to be added.
         table: the bias once per lag, ``(H, n)``, where somebody has it already.
         known_offset: :attr:`offset`, where somebody knows it already.
+        broken: keys or values hold inf or nan that some query sees and another must not.
     """
 
     q: Tensor
@@ -68,6 +71,7 @@ class Call:
     already_rotated: bool = False
     table: Tensor | None = None
     known_offset: int | None = None
+    broken: bool = False
     _found: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -155,8 +159,9 @@ def make_call(
     k_pos: Tensor | None = None,
     causal: Causal = True,
     keep: Tensor | None = None,
+    key_keep: Tensor | None = None,
     segments: tuple[Tensor, Tensor] | None = None,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     window: int | None = None,
     keys_rotated: bool = False,
 ) -> Call:
@@ -174,19 +179,30 @@ def make_call(
     check_causal(causal)
     q_pos, k_pos, default = check_positions(q, k, q_pos, k_pos)
     far = overflows = False
-    if not keys_rotated and _grows_with_position(kernel):
-        q_pos, k_pos, far = _about_middle(kernel, q.dtype, q_pos, k_pos, default)
-        overflows = far and q.dtype == torch.float16 and _overflows_fp16(kernel)
+    if not keys_rotated and grows_with_position(kernel):
+        q_pos, k_pos, far = about_middle(kernel, q.dtype, q_pos, k_pos, default)
+        overflows = far and q.dtype == torch.float16 and overflows_fp16(kernel)
+    elif kernel.rotates and kernel.claims.relative and not (keys_rotated or default):
+        # Phases of positions beyond 2^40 lose digits that their differences have.
+        origin = k_pos[..., :1]
+        q_pos, k_pos = q_pos - origin, k_pos - origin
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    q, scale = check_scale(q, scale)
     masks = Masks(
         q.shape[2],
         k.shape[2],
         causal,
-        check_keep(None if keep is None else as_tensor(keep, "keep", q), shape),
+        with_key_keep(
+            check_keep(None if keep is None else as_tensor(keep, "keep", q), shape),
+            None if key_keep is None else as_tensor(key_keep, "key_keep", q),
+            q.shape[0],
+            k.shape[2],
+        ),
         check_segments(segments, q, k),
         check_window(window, q.shape[2], k.shape[2]),
     )
     check_distance(kernel, q_pos, k_pos, masks, wide(q), default)
+    k, v, broken = without_unseen(k, v, masks)
     return Call(
         q=q,
         k=k,
@@ -195,44 +211,10 @@ def make_call(
         q_pos=q_pos,
         k_pos=k_pos,
         masks=masks,
-        scale=1 / math.sqrt(q.shape[3]) if scale is None else float(scale),
+        scale=scale,
         default_positions=default,
         needs_local_origin=far,
         fp16_overflows=overflows,
         already_rotated=keys_rotated,
+        broken=broken,
     )
-
-
-def _grows_with_position(kernel: PositionKernel) -> bool:
-    """True if channels grow with a position, and another origin would do as well."""
-    return kernel.rotates and kernel.claims.relative and not kernel.any_origin
-
-
-# What reads parameters stays outside compiled graphs, as in the block plan.
-@torch.compiler.disable
-def _overflows_fp16(kernel: PositionKernel) -> bool:
-    bound = kernel.growth.bound
-    return bound is not None and bound(float(FURTHEST)) > torch.finfo(torch.float16).max
-
-
-@torch.compiler.disable
-def _about_middle(
-    kernel: PositionKernel, number: torch.dtype, q_pos: Tensor, k_pos: Tensor, default: bool
-) -> tuple[Tensor, Tensor, bool]:
-    """Positions counted from the middle of their range, for a kernel that grows with position.
-
-    Returns:
-        q_pos, k_pos, and whether they spread too far for one origin; then they are left alone.
-    """
-    if default:
-        queries, keys = q_pos.shape[-1], k_pos.shape[-1]
-        low: Tensor | int = min(0, keys - queries)
-        span = max(queries, keys)
-    else:
-        low = lowest = torch.minimum(q_pos.amin(-1, keepdim=True), k_pos.amin(-1, keepdim=True))
-        highest = torch.maximum(q_pos.amax(-1, keepdim=True), k_pos.amax(-1, keepdim=True))
-        span = int((highest - lowest).max()) if lowest.numel() else 0
-    if span > 2 * kernel.reach(number):
-        return q_pos, k_pos, True
-    middle = low + span // 2
-    return q_pos - middle, k_pos - middle, False

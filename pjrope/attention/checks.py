@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Integral
 
 import torch
@@ -105,9 +106,50 @@ def check_keep(keep: Tensor | None, shape: tuple[int, int, int, int]) -> Tensor 
     if not fits:
         raise ValueError(
             f"keep has shape {tuple(keep.shape)}, which does not broadcast to (B, H, Q, K) = {shape}: "
-            "a (B, K) padding mask needs keep[:, None, None, :]"
+            "a (B, K) padding mask is key_keep"
         )
     return keep[None] if keep.ndim == 3 else keep  # (H, Q, K) must not be read as (B, Q, K)
+
+
+def with_key_keep(
+    keep: Tensor | None, key_keep: Tensor | None, batch: int, keys: int
+) -> Tensor | None:
+    """A mask of pairs and a mask of keys as one.
+
+    Args:
+        keep: checked, or None.
+        key_keep: ``(B, K)`` boolean, True = may be attended to, or None.
+        batch: B.
+        keys: K.
+    """
+    if key_keep is None:
+        return keep
+    if key_keep.dtype != torch.bool or key_keep.shape != (batch, keys):
+        raise ValueError(
+            f"key_keep is {key_keep.dtype} {tuple(key_keep.shape)}, a boolean (B, K) = "
+            f"({batch}, {keys}) is needed, True = may be attended to"
+        )
+    by_key = key_keep[:, None, None, :]
+    return by_key if keep is None else keep & by_key.to(keep.device)
+
+
+def check_scale(q: Tensor, scale: float | Tensor | None) -> tuple[Tensor, float]:
+    """Queries and the number their logits are multiplied by; a tensor scales the queries themselves.
+
+    Args:
+        q: ``(B, H, Q, D)``.
+        scale: a number, a tensor ``()`` or ``(H,)``, which may train, or None for 1/sqrt(D).
+    """
+    if scale is None:
+        return q, 1 / math.sqrt(q.shape[3])
+    if not isinstance(scale, Tensor):
+        return q, float(scale)
+    if scale.shape not in ((), (1,), (q.shape[1],)):
+        raise ValueError(
+            f"scale has shape {tuple(scale.shape)}, one number or one a head, ({q.shape[1]},), is "
+            "needed"
+        )
+    return (q * scale.reshape(-1, 1, 1)).to(q.dtype), 1.0
 
 
 def check_window(window: int | None, queries: int, keys: int) -> int | None:

@@ -7,14 +7,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..conventions import wide
+from ..conventions import as_positions, wide
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from .backends import BACKENDS, eager
 from .blocks import plan
 from .cache import KVCache
 from .call import Call, make_call
-from .checks import check_kernel, check_tensors, check_window
+from .checks import check_kernel, check_scale, check_tensors, check_window
 from .pages import page_logits
 from .planning import choose
 from .scores import Scores
@@ -28,7 +28,8 @@ def attend_cached(
     *,
     q_pos: Tensor,
     keep: Tensor | None = None,
-    scale: float | None = None,
+    key_keep: Tensor | None = None,
+    scale: float | Tensor | None = None,
     window: int | None = None,
     backend: str = "auto",
 ) -> Tensor:
@@ -39,7 +40,8 @@ def attend_cached(
         cache: holds the keys of these queries too.
         q_pos: ``(Q,)`` or ``(B, Q)`` integers, tokens.
         keep: boolean, broadcastable to ``(B, H, Q, K)`` over all cached keys.
-        scale: default ``1/sqrt(D)``.
+        key_keep: ``(B, K)`` boolean over all cached keys, as in :func:`attend`.
+        scale: default ``1/sqrt(D)``; as in :func:`attend`.
         window: as in :func:`attend`, over the tokens of the cache.
         backend: as in :func:`attend`; keys rotated page by page are always read eagerly.
 
@@ -47,14 +49,15 @@ def attend_cached(
         ``(B, H, Q, Dv)``, what the same rows of a full pass give.
     """
     kernel = _NOPE if cache.kernel is None else cache.kernel
-    scale = q.shape[3] ** -0.5 if scale is None else scale
+    q_pos = as_positions(q_pos, "q_pos")
+    q, factor = (q, q.shape[3] ** -0.5) if scale is None else check_scale(q, scale)
     with torch.autocast(q.device.type, enabled=False):
         window = check_window(window, q.shape[2], cache.length)
-        simple = keep is None and (window is None or cache.mode != "paged")
+        simple = keep is None and key_keep is None and (window is None or cache.mode != "paged")
         if backend == "auto" and simple and is_simple(q, q_pos, cache, kernel):
-            return decode_one(q, q_pos, cache, kernel, scale, window)
+            return decode_one(q, q_pos, cache, kernel, factor, window)
         if cache.mode == "rotated":
-            q = kernel.rotate(q, None, q_pos, None)[0].to(q.dtype)
+            q = kernel.rotate(q, None, q_pos - cache.positions[..., :1], None)[0].to(q.dtype)
         call = make_call(
             q,
             cache.keys,
@@ -63,7 +66,8 @@ def attend_cached(
             q_pos=q_pos,
             k_pos=cache.positions,
             keep=keep,
-            scale=scale,
+            key_keep=key_keep,
+            scale=factor,
             window=window,
             keys_rotated=cache.mode != "raw",
         )
@@ -146,7 +150,7 @@ def decode_one(
     else:
         check_tensors(q, keys, values)
         if cache.mode == "rotated":
-            q = kernel.rotate(q, None, q_pos, None)[0].to(q.dtype)
+            q = kernel.rotate(q, None, q_pos - cache.positions[..., :1], None)[0].to(q.dtype)
         queries = q[:, :, 0].unflatten(1, (-1, groups))
         logits = (queries @ keys.mT.to(q.dtype)).flatten(1, 2)[:, :, None]
     logits = logits * scale

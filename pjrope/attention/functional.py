@@ -25,8 +25,9 @@ def attend_plan(
     k_pos: Tensor | None = None,
     causal: Causal = True,
     keep: Tensor | None = None,
+    key_keep: Tensor | None = None,
     segments: tuple[Tensor, Tensor] | None = None,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     window: int | None = None,
     backend: str = "auto",
 ) -> Plan:
@@ -49,6 +50,7 @@ def attend_plan(
         k_pos=k_pos,
         causal=causal,
         keep=keep,
+        key_keep=key_keep,
         segments=segments,
         scale=scale,
         window=window,
@@ -66,8 +68,9 @@ def attend(
     k_pos: Tensor | None = None,
     causal: Causal = True,
     keep: Tensor | None = None,
+    key_keep: Tensor | None = None,
     segments: tuple[Tensor, Tensor] | None = None,
-    scale: float | None = None,
+    scale: float | Tensor | None = None,
     window: int | None = None,
     backend: str = "auto",
 ) -> Tensor:
@@ -82,9 +85,11 @@ def attend(
         k_pos: ``(K,)`` or ``(B, K)`` integers, tokens; default ``0 … K-1``.
         causal: True, "strict" (not itself) or False. By index, aligned at the bottom right:
             positions feed the kernel only.
-        keep: boolean, broadcastable to ``(B, H, Q, K)``, True = may attend.
+        keep: boolean, broadcastable to ``(B, H, Q, K)``, True = may attend; two axes are (Q, K).
+        key_keep: ``(B, K)`` boolean, True = may be attended to: a padding mask.
         segments: document ids ``(q_segments, k_segments)``, ``(B, Q)`` and ``(B, K)``.
-        scale: default ``1/sqrt(D)``; the bias is added after it.
+        scale: default ``1/sqrt(D)``; the bias is added after it. A tensor ``()`` or ``(H,)`` may
+            train.
         window: a query sees the keys less than so many tokens away, itself included; default all.
             By index, as causality; the cost is N times the window.
         backend: "auto"; "eager", the truth; "sdpa", torch's attention with masks; "toeplitz", the
@@ -109,10 +114,13 @@ def attend(
         k_pos=k_pos,
         causal=causal,
         keep=keep,
+        key_keep=key_keep,
         segments=segments,
         scale=scale,
         window=window,
     )
     with torch.autocast(q.device.type, enabled=False):
         name, _ = choose(call, backend)
+        if not len(q):  # nothing to compute, but gradients still flow
+            return q[..., :1].expand(*q.shape[:3], v.shape[3]) + 0 * (k.sum() + v.sum())
         return BACKENDS[name].run(call)

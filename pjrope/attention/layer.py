@@ -77,6 +77,7 @@ class AttentionLayer(nn.Module):
         cache: KVCache | None = None,
         q_pos: Tensor | None = None,
         keep: Tensor | None = None,
+        key_keep: Tensor | None = None,
         segments: tuple[Tensor, Tensor] | None = None,
         last_only: bool = False,
     ) -> Tensor:
@@ -87,6 +88,7 @@ class AttentionLayer(nn.Module):
             cache: past tokens; x is appended to it.
             q_pos: ``(N,)`` or ``(B, N)`` positions of x, default behind the cache's tokens.
             keep: boolean, broadcastable to ``(B, H, N, K)``, K counting cached tokens too.
+            key_keep: ``(B, K)`` boolean, True at tokens that are no padding, cached ones too.
             segments: document ids, as in :func:`attend`; not together with a cache.
             last_only: query the last token alone, with keys and values of all.
 
@@ -96,6 +98,7 @@ class AttentionLayer(nn.Module):
         rows = slice(-1, None) if last_only else slice(None)
         q_pos = None if q_pos is None else as_positions(q_pos, "q_pos", x)
         keep = None if keep is None else as_tensor(keep, "keep", x)
+        key_keep = None if key_keep is None else as_tensor(key_keep, "key_keep", x)
         if segments is not None:
             segments = (
                 as_tensor(segments[0], "segments", x),
@@ -113,7 +116,7 @@ class AttentionLayer(nn.Module):
             if segments is not None or self.causal is not True:
                 raise ValueError("a cache holds one document, causally: drop segments or the cache")
             with unchanged_on_error([cache]):
-                y = self._cached(q, k, v, cache, q_pos, keep)
+                y = self._cached(q, k, v, cache, q_pos, {"keep": keep, "key_keep": key_keep})
         else:
             y = attend(
                 q,
@@ -124,6 +127,7 @@ class AttentionLayer(nn.Module):
                 k_pos=q_pos,
                 causal=self.causal,
                 keep=keep,
+                key_keep=key_keep,
                 segments=None if segments is None else (segments[0][..., rows], segments[1]),
                 window=self.window,
                 backend=self.backend,
@@ -137,7 +141,7 @@ class AttentionLayer(nn.Module):
         v: Tensor,
         cache: KVCache,
         q_pos: Tensor | None,
-        keep: Tensor | None,
+        masks: dict[str, Tensor | None],
     ) -> Tensor:
         if cache.kernel is None and cache.length:
             raise ValueError(
@@ -154,5 +158,5 @@ class AttentionLayer(nn.Module):
         cache.append(k, v, q_pos)
         q_pos = q_pos[..., q_pos.shape[-1] - q.shape[2] :]
         return attend_cached(
-            q, cache, q_pos=q_pos, keep=keep, window=self.window, backend=self.backend
+            q, cache, q_pos=q_pos, window=self.window, backend=self.backend, **masks
         )

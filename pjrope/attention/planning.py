@@ -40,11 +40,15 @@ def choose(call: Call, backend: str = "auto") -> tuple[str, str]:
     Raises:
         ValueError: an unknown backend, or one that refuses the call.
     """
+    broken = "keys or values are not finite and are hidden from some queries"
     if backend == "auto":
-        return _choice(call)
+        return ("eager", broken) if call.broken else _choice(call)
     if backend not in BACKENDS:
         raise ValueError(f"backend is {backend!r}, this version has {('auto', *BACKENDS)}")
-    if why := BACKENDS[backend].refuses(call):
+    why = BACKENDS[backend].refuses(call)
+    if why is None and call.broken and backend != "eager":
+        why = broken
+    if why:
         raise ValueError(f"backend {backend!r} cannot take this call, since {why}: use 'auto'")
     return backend, "asked for"
 

@@ -26,9 +26,9 @@ class Scores:
         self.call = call
         apart = call.local or call.scored
         self._rotated = None if apart else call.rotated()
-        self.table = call.table
+        self.table, self._first = call.table, 0
         if call.biases and self.table is None:
-            self.table = _lag_table(call)
+            self.table, self._first = _lag_table(call)
 
     def rotated(self, block: Block) -> tuple[Tensor, Tensor]:
         """Rotated queries of a block and the keys it sees, in one dtype, keys not yet repeated."""
@@ -81,15 +81,27 @@ class Scores:
             return None
         # `unfold` would fix the length of a compiled graph; there an indexed read is fused anyway.
         if self.table is not None and call.default_positions and not torch.compiler.is_compiling():
-            return _as_windows(self.table, call, block)[None]
+            return self._as_windows(self.table, block)[None]
         start, stop, low, high = block
-        d = lags(call.q_pos[..., start:stop], call.k_pos[..., low:high]).abs()
+        d = lags(call.q_pos[..., start:stop], call.k_pos[..., low:high])
         if self.table is not None:
-            values = self.table[:, d]
+            values = self.table[:, self._entry(d)]
         else:
             known, where = torch.unique(d, return_inverse=True)
             values = bias_at(call, known)[:, where]
         return values[None] if d.ndim == 2 else values.transpose(0, 1)
+
+    def _entry(self, d: Tensor) -> Tensor:
+        """Where the table holds these lags; one that begins at 0 has no others that count."""
+        return d - self._first if self._first else d.abs()
+
+    def _as_windows(self, table: Tensor, block: Block) -> Tensor:
+        # Along a row the lag falls by one per key: each row is a window into the mirrored table.
+        start, stop, low, high = block
+        first, device = self.call.masks.apart + start, table.device
+        falling = torch.arange(first + (stop - start) - 1 - low, first - high, -1, device=device)
+        mirrored = table[:, self._entry(falling)]
+        return mirrored.unfold(-1, high - low, 1).flip(1)
 
     def mask(self, block: Block) -> Tensor | None:
         """Mask of a block, broadcastable to ``(B, H, rows, keys)``; None if all may attend."""
@@ -110,21 +122,17 @@ def bias_at(call: Call, at: Tensor) -> Tensor:
     return values
 
 
-def _lag_table(call: Call) -> Tensor | None:
-    """The bias at lags 0, 1, …; None where lags are too sparse for a table."""
+def _lag_table(call: Call) -> tuple[Tensor | None, int]:
+    """The bias at consecutive lags and the first of them; None where lags are too sparse.
+
+    Lags below 0 are keys ahead of their query; a bias need not be even.
+    """
     if call.default_positions:
         last = max(call.queries, call.keys) - 1
+        first = 0 if call.masks.causal else -last
     else:
         last = largest_lag(call.q_pos, call.k_pos)
         if last > 4 * (call.queries + call.keys) + 1024:
-            return None
-    return bias_at(call, torch.arange(last + 1, device=call.q.device))
-
-
-def _as_windows(table: Tensor, call: Call, block: Block) -> Tensor:
-    # Along a row the lag falls by one per key: each row is a window into the mirrored table.
-    start, stop, low, high = block
-    first = call.masks.apart + start
-    falling = torch.arange(first + (stop - start) - 1 - low, first - high, -1, device=call.q.device)
-    mirrored = table[:, falling.abs()]
-    return mirrored.unfold(-1, high - low, 1).flip(1)
+            return None, 0
+        first = -last
+    return bias_at(call, torch.arange(first, last + 1, device=call.q.device)), first

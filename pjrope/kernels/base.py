@@ -104,10 +104,11 @@ class PositionKernel(KeptWide, Described):
         return self
 
     def lag_bias(self, lags: Tensor) -> Tensor | None:
-        """What is added to the logit at each lag; even in the lag.
+        """What is added to the logit at each lag.
 
         Args:
-            lags: ``(n,)`` tokens.
+            lags: ``(n,)`` tokens; below 0 where the key is ahead of its query. The kernels of this
+                package are even, ``b(-d) = b(d)``; others need not be.
 
         Returns:
             ``(H, n)`` in fp32 or better, or None.

@@ -139,6 +139,7 @@ class Decoder(nn.Module):
         cache: list[KVCache] | None = None,
         q_pos: Tensor | None = None,
         keep: Tensor | None = None,
+        key_keep: Tensor | None = None,
         segments: tuple[Tensor, Tensor] | None = None,
         last_only: bool = False,
     ) -> Tensor:
@@ -149,6 +150,7 @@ class Decoder(nn.Module):
             cache: from :meth:`new_cache`; tokens are appended to it.
             q_pos: ``(N,)`` or ``(B, N)`` positions, default ``0 … N-1`` or behind the cache.
             keep: boolean, broadcastable to ``(B, H, N, K)``.
+            key_keep: ``(B, K)`` boolean, True at tokens that are no padding, cached ones too.
             segments: document ids, as in :func:`pjrope.attend`.
             last_only: only the logits behind the last token; the top block then computes keys and
                 values of all tokens, but a query and an MLP of the last alone.
@@ -156,7 +158,7 @@ class Decoder(nn.Module):
         Returns:
             ``(B, N, vocab)``, or ``(B, 1, vocab)`` for the last alone.
         """
-        options = {"q_pos": q_pos, "keep": keep, "segments": segments}
+        options = {"q_pos": q_pos, "keep": keep, "key_keep": key_keep, "segments": segments}
         if cache is None:
             x = self._through_blocks(tokens, [None] * len(self.blocks), last_only, options)
         else:

@@ -49,9 +49,15 @@ def weighted(scores: Scores, block: Block, logits: Tensor) -> Tensor:
     bias = scores.bias(block)
     if bias is not None:
         logits = logits + bias
-    weights = masked_softmax(logits, scores.mask(block))
-    values = scores.call.spread(scores.call.v[:, :, block.low : block.high])
-    return weights @ values.to(weights.dtype)
+    mask = scores.mask(block)
+    weights = masked_softmax(logits, mask)
+    values = scores.call.spread(scores.call.v[:, :, block.low : block.high]).to(weights.dtype)
+    if not scores.call.broken:
+        return weights @ values
+    finite = values.isfinite()
+    visible = torch.ones_like(weights) if mask is None else mask.expand_as(weights).to(weights)
+    touched = visible @ (~finite).to(weights.dtype) > 0  # 0 times nan is nan: only if it is seen
+    return (weights @ values.where(finite, 0)).masked_fill(touched, torch.nan)
 
 
 def _step(scores: Scores, block: Block) -> Tensor:

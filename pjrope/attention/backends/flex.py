@@ -35,8 +35,8 @@ class _Reader:
 
     def score(self, score: Tensor, batch: Tensor, head: Tensor, i: Tensor, j: Tensor) -> Tensor:
         """The logit with the bias of its lag; hidden lanes are read too, so the index is clamped."""
-        lag = (i - j + self.shift).abs().clamp(max=self.table.shape[1] - 1)
-        return score + self.table[head, lag]
+        entry = (i - j + self.shift).clamp(min=0, max=self.table.shape[1] - 1)
+        return score + self.table[head, entry]
 
     def block_mask(self, call: Call) -> BlockMask | None:
         """The causal block mask of a shape, kept until another shape comes."""
@@ -97,8 +97,9 @@ def run(call: Call) -> Tensor:
     """
     reader, offset = _READERS.setdefault(call.kernel, _Reader()), call.offset or 0
     # Lags of the call reach from the first key to the last query, the future included.
-    reader.table = bias_at(call, torch.arange(call.keys + abs(offset), device=call.q.device))
-    reader.shift = call.masks.apart + offset
+    last = call.keys + abs(offset)
+    reader.table = bias_at(call, torch.arange(-last, last, device=call.q.device))
+    reader.shift = call.masks.apart + offset + last
     q, k = call.rotated()
     v, cuda = call.v, q.device.type == "cuda"
     attention: Any = _compiled() if cuda else flex_attention

@@ -1,0 +1,45 @@
+"""Where positions are counted from: a channel action may grow with its distance from there."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..kernels.base import PositionKernel
+from ..kernels.growth import FURTHEST
+
+
+def grows_with_position(kernel: PositionKernel) -> bool:
+    """True if channels grow with a position, and another origin would do as well."""
+    return kernel.rotates and kernel.claims.relative and not kernel.any_origin
+
+
+# What reads parameters stays outside compiled graphs, as in the block plan.
+@torch.compiler.disable
+def overflows_fp16(kernel: PositionKernel) -> bool:
+    """True if fp16 would not hold what the kernel makes of channels far out."""
+    bound = kernel.growth.bound
+    return bound is not None and bound(float(FURTHEST)) > torch.finfo(torch.float16).max
+
+
+@torch.compiler.disable
+def about_middle(
+    kernel: PositionKernel, number: torch.dtype, q_pos: Tensor, k_pos: Tensor, default: bool
+) -> tuple[Tensor, Tensor, bool]:
+    """Positions counted from the middle of their range, for a kernel that grows with position.
+
+    Returns:
+        q_pos, k_pos, and whether they spread too far for one origin; then they are left alone.
+    """
+    if default:
+        queries, keys = q_pos.shape[-1], k_pos.shape[-1]
+        low: Tensor | int = min(0, keys - queries)
+        span = max(queries, keys)
+    else:
+        low = lowest = torch.minimum(q_pos.amin(-1, keepdim=True), k_pos.amin(-1, keepdim=True))
+        highest = torch.maximum(q_pos.amax(-1, keepdim=True), k_pos.amax(-1, keepdim=True))
+        span = int((highest - lowest).max()) if lowest.numel() else 0
+    if span > 2 * kernel.reach(number):
+        return q_pos, k_pos, True
+    middle = low + span // 2
+    return q_pos - middle, k_pos - middle, False
