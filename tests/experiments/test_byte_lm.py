@@ -177,7 +177,7 @@ def test_the_record_of_extrapolation_keeps_its_verdicts():
     assert found["P-L5"][0] == "reproduced"
     beside = judged("byte_lm/lightcone", load("byte_lm/lightcone").rows)
     assert beside["P-L5"][0] == "reproduced in part" and "not as in the paper" in beside["P-L5"][1]
-    assert beside["P-F1"][0] == "reproduced in part"
+    assert beside["P-F1"][0] == "reproduced in part" and beside["P-M6"][0] == "reproduced"
 
 
 def test_extrapolation_judges_nothing_from_one_seed_or_half_a_grid():
@@ -273,6 +273,18 @@ def test_the_rule_of_bounded_logits(grown, word):
     assert judged("byte_lm/lightcone", _lightcone_rows(grown=grown))["P-F1"][0] == word
 
 
+@pytest.mark.parametrize(
+    ("losses", "word"),
+    [
+        ({"pj_rotary": 2.0}, "reproduced"),
+        ({"pj_rotary": 0.2}, "reproduced in part"),
+        ({"pj_rotary": math.inf}, "undecided"),
+    ],
+)
+def test_the_rule_of_the_collapse(losses, word):
+    assert judged("byte_lm/lightcone", _lightcone_rows(losses))["P-M6"][0] == word
+
+
 def test_light_cone_grid_says_who_helps_whom_and_nothing_of_one_seed():
     rows = _lightcone_rows({"alibi": 0.2})
     said = lightcone_sentences(rows)
@@ -283,7 +295,8 @@ def test_light_cone_grid_says_who_helps_whom_and_nothing_of_one_seed():
     unseen = [row for row in rows if row["method"] != "lc"]
     for lacking in (alone, fewer, unseen):
         assert lightcone_sentences(lacking) == []
-        assert set(outcomes("byte_lm/lightcone", lacking)) == {"not tested"}
+        found = judged("byte_lm/lightcone", lacking)
+        assert {found[claim][0] for claim in ("P-L5", "P-F1")} == {"not tested"}
 
 
 def test_light_cone_grid_says_the_loss_by_position():

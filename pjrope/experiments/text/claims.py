@@ -1,8 +1,8 @@
 """What the byte models decide of P-L3, P-L4, P-L5 and P-F1, as verdicts.
 
 Differences are paired over seeds, in nats per byte at the end of the context, and corrected within a
-claim by Holm's rule. The rules of P-L4, P-L5 and P-F1 were written before their records were made, that of
-P-L3 after.
+claim by Holm's rule. The rules of P-L4, P-L5 and P-F1 were written before their records were made, those of
+P-L3 and P-M6 after.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ CONTROLS = ("alibi", "affine_spread", "rope_affine_spread", "rope_ntk_affine_spr
 FLAT = ("affine", "lc_affine", "full")
 BOUNDED = ("lc", "fj", "pj_rotary")
 GROWS = 2.0
+COLLAPSE = 1.0  # nats per byte
 _OPEN = ("unresolved", "one seed", "not finite")
 
 
@@ -131,6 +132,32 @@ def flatness(result: Result, found: Sequence[Finding], model: str) -> Verdict:
     because = f"flat: {names or 'nothing'} ({model})"
     outcome: Outcome = "reproduced in part" if flat else "not at this scale"
     return Verdict("P-L5", outcome, because, evidence)
+
+
+def rotary_collapses(result: Result) -> Verdict:
+    """P-M6 on text: PJ-rotary is as good as ALiBi at L, and rises by a nat to the longest context."""
+    rows = select(result.rows, {"kind": "loss"})
+    lengths = lengths_of(rows)
+    near, rise = holm(
+        [
+            loss_gap(rows, "pj_rotary", "alibi", lengths[0]),
+            loss_change(rows, "pj_rotary", lengths),
+        ]
+    )
+    evidence = _evidence(result, (near, rise))
+    if "not finite" in (near.word, rise.word):
+        return undecided("P-M6", (near, rise), evidence)
+    good = near.word.startswith("better") or near.word == "equal"
+    falls = rise.summary.low is not None and rise.summary.low >= COLLAPSE
+    if good and falls:
+        because = (
+            "as good as ALiBi at L and a nat worse far out (text; its frequencies alone not run)"
+        )
+        return Verdict("P-M6", "reproduced", because, evidence)
+    because = "good at L, no collapse" if good else "a collapse, not good at L"
+    if good or falls:
+        return Verdict("P-M6", "reproduced in part", because, evidence)
+    return Verdict("P-M6", "not at this scale", "neither good at L nor a collapse", evidence)
 
 
 def bounded_in_a_model(result: Result) -> Verdict:

@@ -17,7 +17,7 @@ from ...models import Decoder
 from ...training import evaluate
 from ..engine.spec import Cell, CellContext, CellResult, Experiment, Preset, Table
 from .byte_lm import SMOKE, card_of, corpus_of, full_settings, grid, loss_table, trained_model
-from .claims import bounded_in_a_model, enough, unions_are_flat
+from .claims import bounded_in_a_model, enough, rotary_collapses, unions_are_flat
 from .lightcone_words import NEEDED, lightcone_sentences
 
 METHODS = ("alibi", "affine", "fj", "lc", "lc_affine", "full", "alibi_lc", "pj_rotary")
@@ -138,6 +138,7 @@ EXPERIMENT = Experiment(
     verdicts={
         "P-L5": enough(unions_are_flat, "P-L5", *NEEDED),
         "P-F1": enough(bounded_in_a_model, "P-F1", *NEEDED),
+        "P-M6": enough(rotary_collapses, "P-M6", "pj_rotary", "alibi"),
     },
     data=lambda preset: card_of(corpus_of(preset)),
 )
