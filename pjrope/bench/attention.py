@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -24,11 +25,17 @@ def forward(settings: Settings) -> Iterator[dict[str, Any]]:
 
 
 def backward(settings: Settings) -> Iterator[dict[str, Any]]:
-    """Rows of forward and backward; on a GPU, against FlexAttention without a bias."""
+    """Rows of forward and backward, against plain causal attention."""
     yield from _attention("backward", settings, train=True)
 
 
 def _attention(section: str, settings: Settings, *, train: bool) -> Iterator[dict[str, Any]]:
+    if settings.other_dims:
+        for dim in (settings.head_dim, *settings.other_dims):
+            one = replace(settings, head_dim=dim, other_dims=())
+            for row in _attention(section, one, train=train):
+                yield {**row, "passes": f"{dim} channels"}
+        return
     for n in settings.lengths:
         qkv = inputs(settings, n, train=train)
         contestants = [ours(name, qkv, settings, train=train) for name in settings.kernels]
@@ -38,8 +45,7 @@ def _attention(section: str, settings: Settings, *, train: bool) -> Iterator[dic
         contestants += attention_peers(qkv, settings, train=train)
         reference = plain(qkv, train=train)
         if settings.device == "cuda":
-            contestants.append(reference)
-            reference = flex_plain(qkv, settings, train=train)
+            contestants.append(flex_plain(qkv, settings, train=train))
         yield from rows_of(section, reference, contestants, settings, n=n, batch=settings.batch)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from ..attention import attend, attend_plan
-from ..kernels import Affine, ALiBi, JordanRoPE, NoPE, PJBias, PJInit, PositionKernel, RoPE
+from ..kernels import Affine, ALiBi, JordanRoPE, NoPE, PJBias, PJInit, PositionKernel, RoPE, T5Bias
 from .pairing import Contestant, Run, Skipped
 from .settings import Settings
 
@@ -28,6 +28,7 @@ KERNELS: dict[str, Callable[[Settings], PositionKernel]] = {
     "affine": lambda s: Affine(s.heads, s.length),
     "fj_affine": lambda s: PJBias(s.heads, s.length, sectors=("fj", "affine"), init=LOUD),
     "full": lambda s: PJBias(s.heads, s.length, init=LOUD),
+    "t5": lambda s: T5Bias(s.heads),
     "rope": lambda s: RoPE(s.head_dim),
     "jordan": lambda s: JordanRoPE(s.head_dim, s.heads, s.length, eta=0.1),
 }

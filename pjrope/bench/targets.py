@@ -15,6 +15,7 @@ __all__ = ["TARGETS", "Target", "target_of", "verdict"]
 BIASES = ("alibi", "affine", "fj_affine", "full")
 FOLDING = ("alibi", "affine", "fj_affine")
 ROTARY = ("rope", "jordan")
+LEARNED = (*BIASES, "t5")
 ALL = (*BIASES, *ROTARY)
 
 
@@ -69,7 +70,9 @@ TARGETS = (
     Target("training", ("full",), 1024, 1.30, 1.10, "none", exact_n=True),
     Target("training", ("full",), 1024, 1 / 3, 1 / 5, PER_PAIR, exact_n=True),
     Target("evaluation", ALL, 32768, 1.20, 1.00),
-    Target("backward", ALL, 8192, 1.15, 1.00, device="cuda"),
+    Target("forward", LEARNED, 4096, 1.15, 1.00, device="cuda"),
+    Target("backward", LEARNED, 4096, 1.30, 1.15, device="cuda"),
+    Target("memory", LEARNED, 32768, 1.25, 1.05, PLAIN, device="cuda"),
 )
 
 
