@@ -4,8 +4,8 @@
     python book/_tools/pages.py check    fail if one differs from what would be written
 
 Generated: the table of notation.md (from pjrope.conventions), appendix/models.md (from pjrope.data),
-appendix/run_cards.md, the pages appendix/results*.md and the results of README.md (from pjrope.record). Only the text between the
-two markers of a page is touched.
+appendix/run_cards.md, the pages appendix/results*.md, appendix/ledger.md and the results of README.md
+(from pjrope.record). Only the text between the two markers of a page is touched.
 """
 
 from __future__ import annotations
@@ -87,34 +87,11 @@ def results(found: Iterable[tuple[Any, Any]]) -> str:
     return "\n\n".join(sections) or "No result has been recorded yet."
 
 
-# The results by what was studied: one page of all of them would be too long to open or to check.
-RESULT_PAGES = {
-    "functions": (
-        *("adaptive_spectrum", "fixed_kernel", "jet_probes", "kernel_probes"),
-        *("ntk_flow", "structured_probes"),
-    ),
-    "codes": (
-        *("attention_retrieval", "cache_quantization", "lightcone_stability"),
-        *("pair_resolution", "retrieval_resolution", "rotary_precision"),
-    ),
-    "sequences": (
-        *("cache_survival", "jet_lm", "needle_retrieval", "order_toy", "phase_lm"),
-        *("signal_regression", "teacher_sequences"),
-    ),
-    "text": ("byte_lm", "near_lags", "wikitext_bytes"),
-}
-
-
 def result_page(name: str) -> str:
-    """The page of ``RESULT_PAGES`` that shows an experiment; grids go with their experiment.
+    """The page of results that shows an experiment: its folder in `pjrope.experiments`."""
+    from pjrope.experiments.engine.registry import room
 
-    Raises:
-        ValueError: an experiment that no page lists.
-    """
-    for page, shown in RESULT_PAGES.items():
-        if name.split("/")[0] in shown:
-            return page
-    raise ValueError(f"experiment {name} is on no page of results: add it to RESULT_PAGES")
+    return room(name)
 
 
 def results_index(found: Iterable[tuple[Any, Any]]) -> str:
@@ -123,29 +100,34 @@ def results_index(found: Iterable[tuple[Any, Any]]) -> str:
     return "\n".join(lines) or "No result has been recorded yet."
 
 
-def glance(found: Iterable[tuple[Any, Any]]) -> str:
-    """A line for each experiment and its result, and the first table of one of them."""
-    from pjrope.experiments.analysis.report import duration, table_of
+def pages_of_results() -> list[str]:
+    """The folders of experiments of which something is recorded."""
+    from pjrope import record
+    from pjrope.experiments.engine.registry import ROOMS
 
-    found = list(found)
-    lines = [
-        [
-            e.question,
-            f"`pjrope show {e.name}`",
-            len(r.card["seeds"]),
-            duration(r.card["cpu_seconds"]),
-        ]
-        for e, r in found
-    ]
-    if not lines:
-        return "No result has been recorded yet."
+    recorded = {name for name, _ in record.recorded()}
+    return [room for room, places in ROOMS.items() if recorded & places.keys()]
+
+
+def ledger() -> str:
+    """Everything the records say of each claim of both papers."""
+    from pjrope.experiments.analysis.ledger import as_sections, rows
+
+    return as_sections(rows())
+
+
+def glance(found: Iterable[tuple[Any, Any]]) -> str:
+    """A line for each claim of the papers, and the first table of one experiment."""
+    from pjrope.experiments.analysis.ledger import brief, rows
+    from pjrope.experiments.analysis.report import table_of
+
     shown = [
         f"{e.tables[0].title}, mean over seeds ± 95 % interval (`pjrope show {e.name}`):\n\n"
         f"{table_of(e, e.tables[0], r)}"
         for e, r in found
         if e.name == SHOWN
     ]
-    return "\n\n".join([table(["question", "answer", "seeds", "processor time"], lines), *shown])
+    return "\n\n".join([brief(rows()), *shown])
 
 
 def put(page: str, text: str) -> str:
@@ -197,7 +179,8 @@ def from_package() -> dict[str, Callable[[], str]]:
         "appendix/models.md": models,
         "appendix/run_cards.md": cards,
         "appendix/results.md": lambda: results_index(recorded()),
-        **{f"appendix/results_{page}.md": partial(shown_on, page) for page in RESULT_PAGES},
+        **{f"appendix/results_{page}.md": partial(shown_on, page) for page in pages_of_results()},
+        "appendix/ledger.md": ledger,
         "../README.md": lambda: glance(recorded()),
     }
 

@@ -142,7 +142,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         from importlib.metadata import version
 
-        parser.exit(message=f"pjrope {version('pjrope')}\n")
+        print(f"pjrope {version('pjrope')}")
+        parser.exit()
 
 
 def _path(text: str) -> Path:

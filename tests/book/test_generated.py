@@ -11,6 +11,7 @@ import pytest
 
 from pjrope import record
 from pjrope.experiments import get, load, names
+from pjrope.experiments.analysis import ledger
 from pjrope.experiments.analysis.report import report
 
 PAGE = f"# Title\n\n{pages.BEGIN}\nold\n{pages.END}\n\nThe rest.\n"
@@ -69,7 +70,6 @@ def test_no_record_is_said():
         pages.run_cards([]),
         pages.results([]),
         pages.results_index([]),
-        pages.glance([]),
     ):
         assert empty == "No result has been recorded yet."
 
@@ -87,14 +87,12 @@ def test_results_show_what_pjrope_show_prints_one_heading_lower():
     ]
 
 
-def test_each_record_is_on_one_page_of_results():
+def test_each_record_is_on_the_page_of_its_folder():
     recorded = {name for name, _ in record.recorded() if name in names()}
-    places = {name: pages.result_page(name) for name in recorded}
-    assert set(places.values()) == set(pages.RESULT_PAGES)
-    assert places["byte_lm/long"] == "text" and places["teacher_sequences/grape"] == "sequences"
-    listed = [name for shown in pages.RESULT_PAGES.values() for name in shown]
-    assert len(listed) == len(set(listed))
-    with pytest.raises(ValueError, match="experiment other is on no page"):
+    assert {pages.result_page(name) for name in recorded} == set(pages.pages_of_results())
+    assert pages.result_page("byte_lm/long") == "text"
+    assert pages.result_page("teacher_sequences/grape") == "sequences"
+    with pytest.raises(ValueError, match="no experiment 'other'"):
         pages.result_page("other")
 
 
@@ -104,13 +102,18 @@ def test_the_index_of_results_links_to_the_page_of_each():
     assert pages.results_index([(experiment, result)]) == line
 
 
-def test_a_glance_has_a_line_per_record_and_one_table():
+def test_a_glance_has_a_line_per_claim_and_one_table(monkeypatch):
+    few = ledger.rows(["J-K8", "P-F2"])
+    monkeypatch.setattr(ledger, "rows", lambda: few)
     names = ("byte_lm/baselines", "order_toy")
     text = pages.glance([(get(name), load(name, "book")) for name in names])
     lines = text.splitlines()
-    assert sum("`pjrope show" in line and line.startswith("| ") for line in lines) == len(names)
+    assert lines[0].startswith("2 claims: 1 reproduced, 1 not tested. Why, and by which rule:")
+    assert sum(line.startswith(("| J-K8 |", "| P-F2 |")) for line in lines) == len(few)
     assert any(line.startswith("| rope_alibi") for line in lines)
     assert not any(line.startswith("| one layer") for line in lines)
+    page = pages.ledger()
+    assert page.count("\n## ") == 2 and "- Here: **reproduced**." in page
 
 
 def test_only_the_part_between_the_markers_changes():

@@ -13,7 +13,7 @@ from ..engine.store import load
 from .claims import CLAIMS, OUTCOMES, PaperClaim, Verdict, combine
 from .tables import markdown
 
-__all__ = ["Row", "as_json", "as_markdown", "counts", "rows", "short"]
+__all__ = ["Row", "as_json", "as_markdown", "as_sections", "brief", "counts", "rows"]
 
 PRESETS = ("paper", "book")  # a smoke record shows that code runs, and judges nothing
 HEAD = (
@@ -115,14 +115,29 @@ def as_markdown(found: Sequence[Row]) -> str:
     return f"{counts(found)}\n\n{markdown(HEAD, lines, pad=False)}"
 
 
-def short(found: Sequence[Row]) -> str:
-    """Return the ledger in a few words: claim, outcome and why."""
-    lines = [
-        (row.claim.id, row.claim.statement, row.verdict.outcome, _capital(row.verdict.because))
-        for row in found
-    ]
-    table = markdown(("claim", "what the paper says", "verdict", "because"), lines, pad=False)
-    return f"{counts(found)}\n\n{table}"
+def brief(found: Sequence[Row]) -> str:
+    """Return the ledger in a few words: each claim and its outcome."""
+    lines = [(row.claim.id, row.claim.statement, row.verdict.outcome) for row in found]
+    table = markdown(("claim", "what the paper says", "here"), lines, pad=False)
+    return f"{counts(found)} Why, and by which rule: `pjrope ledger`.\n\n{table}"
+
+
+def as_sections(found: Sequence[Row]) -> str:
+    """Return the ledger as a page: a section for each claim, readable on a narrow screen."""
+    parts = [brief(found)]
+    for row in found:
+        facts = {
+            "The paper": f"{row.claim.published} ({row.claim.paper}, {row.claim.where})",
+            "Here": f"**{row.verdict.outcome}**. {_capital(row.verdict.because)}",
+            "Rests on": row.verdict.evidence.text(),
+            "Scale": _scale(row),
+            "A fair test needs": "; ".join(row.claim.needs),
+            f"Rule, written {row.claim.written} the record": row.claim.rule,
+            "Again": f"`{row.command}`" if row.command else "",
+        }
+        lines = [f"- {name}: {text}" for name, text in facts.items() if text]
+        parts.append("\n".join([f"## {row.claim.id}: {row.claim.statement}", "", *lines]))
+    return "\n\n".join(parts)
 
 
 def as_json(found: Sequence[Row]) -> list[dict[str, Any]]:

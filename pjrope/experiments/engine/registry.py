@@ -2,53 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 
 from .spec import Experiment, ExperimentError, check_name
 
-__all__ = ["get", "names", "register", "where"]
+__all__ = ["ROOMS", "get", "names", "register", "room", "where"]
 
+# Folder → experiment → "module:ATTRIBUTE" in that folder.
+ROOMS: Mapping[str, Mapping[str, str]] = {
+    "functions": {
+        "adaptive_spectrum": "adaptive_spectrum.spectrum:EXPERIMENT",
+        "adaptive_spectrum/frequencies": "adaptive_spectrum.spectrum:FREQUENCIES",
+        "fixed_kernel": "fixed_kernel:EXPERIMENT",
+        "fixed_kernel/grape": "fixed_kernel:GRAPE_GRID",
+        "jet_probes": "jordan_probes:JETS_GRID",
+        "kernel_probes": "jordan_probes:KERNELS",
+        "ntk_flow": "ntk_flow:EXPERIMENT",
+        "structured_probes": "jordan_probes:STRUCTURED",
+    },
+    "codes": {
+        "attention_retrieval": "attention_retrieval:EXPERIMENT",
+        "cache_quantization": "cache_quantization:EXPERIMENT",
+        "lightcone_stability": "lightcone_stability:EXPERIMENT",
+        "pair_resolution": "pair_resolution:EXPERIMENT",
+        "retrieval_resolution": "retrieval_resolution:EXPERIMENT",
+        "rotary_precision": "rotary_precision:EXPERIMENT",
+        "rotary_precision/lightcone": "rotary_precision_lightcone:EXPERIMENT",
+    },
+    "sequences": {
+        "cache_survival": "cache_survival.survival:EXPERIMENT",
+        "jet_lm": "jet_lm:EXPERIMENT",
+        "needle_retrieval": "needle_retrieval:EXPERIMENT",
+        "order_toy": "order_toy:EXPERIMENT",
+        "phase_lm": "phase_lm:EXPERIMENT",
+        "phase_lm/mid": "phase_lm:MID",
+        "signal_regression": "signal_regression:EXPERIMENT",
+        "teacher_sequences": "teachers.sequences:EXPERIMENT",
+        "teacher_sequences/grape": "teachers.sequences:GRAPE",
+        "teacher_sequences/inits": "teachers.sequences:INITS",
+        "teacher_sequences/support": "teachers.sequences:SUPPORT",
+    },
+    "text": {
+        "byte_lm/allocation": "allocation:EXPERIMENT",
+        "byte_lm/baselines": "byte_lm:BASELINES",
+        "byte_lm/extrapolation": "extrapolation:EXPERIMENT",
+        "byte_lm/horizon": "stretched:HORIZON",
+        "byte_lm/lightcone": "lightcone:EXPERIMENT",
+        "byte_lm/long": "byte_lm:LONG",
+        "byte_lm/rates": "tuned:RATES_GRID",
+        "byte_lm/stretched": "stretched:STRETCHED",
+        "byte_lm/tuned": "tuned:TUNED",
+        "near_lags": "near_lags:NEAR_LAGS",
+        "near_lags/confirm": "near_lags:CONFIRM",
+        "near_lags/rivals": "near_lags:RIVAL_GRID",
+        "near_lags/wide": "near_lags:WIDE",
+        "wikitext_bytes": "wikitext:EXPERIMENT",
+    },
+}
 _PLACES = {
-    "adaptive_spectrum": "pjrope.experiments.functions.adaptive_spectrum.spectrum:EXPERIMENT",
-    "adaptive_spectrum/frequencies": "pjrope.experiments.functions.adaptive_spectrum.spectrum:FREQUENCIES",
-    "attention_retrieval": "pjrope.experiments.codes.attention_retrieval:EXPERIMENT",
-    "byte_lm/allocation": "pjrope.experiments.text.allocation:EXPERIMENT",
-    "byte_lm/baselines": "pjrope.experiments.text.byte_lm:BASELINES",
-    "byte_lm/extrapolation": "pjrope.experiments.text.extrapolation:EXPERIMENT",
-    "byte_lm/horizon": "pjrope.experiments.text.stretched:HORIZON",
-    "byte_lm/lightcone": "pjrope.experiments.text.lightcone:EXPERIMENT",
-    "byte_lm/long": "pjrope.experiments.text.byte_lm:LONG",
-    "byte_lm/rates": "pjrope.experiments.text.tuned:RATES_GRID",
-    "byte_lm/stretched": "pjrope.experiments.text.stretched:STRETCHED",
-    "byte_lm/tuned": "pjrope.experiments.text.tuned:TUNED",
-    "cache_quantization": "pjrope.experiments.codes.cache_quantization:EXPERIMENT",
-    "cache_survival": "pjrope.experiments.sequences.cache_survival.survival:EXPERIMENT",
-    "fixed_kernel": "pjrope.experiments.functions.fixed_kernel:EXPERIMENT",
-    "fixed_kernel/grape": "pjrope.experiments.functions.fixed_kernel:GRAPE_GRID",
-    "jet_probes": "pjrope.experiments.functions.jordan_probes:JETS_GRID",
-    "jet_lm": "pjrope.experiments.sequences.jet_lm:EXPERIMENT",
-    "kernel_probes": "pjrope.experiments.functions.jordan_probes:KERNELS",
-    "lightcone_stability": "pjrope.experiments.codes.lightcone_stability:EXPERIMENT",
-    "near_lags": "pjrope.experiments.text.near_lags:NEAR_LAGS",
-    "near_lags/confirm": "pjrope.experiments.text.near_lags:CONFIRM",
-    "near_lags/rivals": "pjrope.experiments.text.near_lags:RIVAL_GRID",
-    "near_lags/wide": "pjrope.experiments.text.near_lags:WIDE",
-    "needle_retrieval": "pjrope.experiments.sequences.needle_retrieval:EXPERIMENT",
-    "ntk_flow": "pjrope.experiments.functions.ntk_flow:EXPERIMENT",
-    "order_toy": "pjrope.experiments.sequences.order_toy:EXPERIMENT",
-    "pair_resolution": "pjrope.experiments.codes.pair_resolution:EXPERIMENT",
-    "phase_lm": "pjrope.experiments.sequences.phase_lm:EXPERIMENT",
-    "phase_lm/mid": "pjrope.experiments.sequences.phase_lm:MID",
-    "retrieval_resolution": "pjrope.experiments.codes.retrieval_resolution:EXPERIMENT",
-    "rotary_precision": "pjrope.experiments.codes.rotary_precision:EXPERIMENT",
-    "rotary_precision/lightcone": "pjrope.experiments.codes.rotary_precision_lightcone:EXPERIMENT",
-    "signal_regression": "pjrope.experiments.sequences.signal_regression:EXPERIMENT",
-    "structured_probes": "pjrope.experiments.functions.jordan_probes:STRUCTURED",
-    "teacher_sequences": "pjrope.experiments.sequences.teachers.sequences:EXPERIMENT",
-    "teacher_sequences/grape": "pjrope.experiments.sequences.teachers.sequences:GRAPE",
-    "teacher_sequences/inits": "pjrope.experiments.sequences.teachers.sequences:INITS",
-    "teacher_sequences/support": "pjrope.experiments.sequences.teachers.sequences:SUPPORT",
-    "wikitext_bytes": "pjrope.experiments.text.wikitext:EXPERIMENT",
+    name: f"pjrope.experiments.{room}.{place}"
+    for room, places in ROOMS.items()
+    for name, place in places.items()
 }
 
 
@@ -83,6 +98,19 @@ def where(name: str) -> str:
     if name not in _PLACES:
         raise ExperimentError(f"no experiment {name!r}; choose from: {', '.join(names())}")
     return _PLACES[name]
+
+
+def room(name: str) -> str:
+    """Return the folder of experiments that one of the package's own lies in, such as "codes".
+
+    Raises:
+        ExperimentError: for an unknown name, or an experiment from outside the package.
+    """
+    place = where(name)
+    for folder, places in ROOMS.items():
+        if name in places:
+            return folder
+    raise ExperimentError(f"experiment {name!r} is outside the package, at {place}")
 
 
 def get(name: str) -> Experiment:

@@ -1,0 +1,150 @@
+"""Commands where the terminal, the home folder or the disk give less than usual."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pjrope.cli.console import plain
+
+ROOT = Path(__file__).resolve().parents[1]
+# One process says all of it, as each start costs seconds: exit codes follow one another.
+COMMANDS = [
+    ["list"],
+    ["show", "kernel_probes", "order_toy"],
+    ["ledger", "J-K1", "P-F2"],
+    ["ledger", "--json", "P-F2"],
+    ["run", "kernel_probes", "--out", "{out}"],
+    ["run", "ntk_flow", "--out", "{out}"],
+    ["ledger", "P-Q9"],
+    ["data", "--list"],
+]
+CODES = [0, 0, 0, 0, 0, 0, 2, 0]
+ALL = """
+import json, sys
+from pjrope.cli import main
+print(json.dumps([main(words) for words in json.loads(sys.argv[1])]), file=sys.stderr)
+"""
+
+
+def told(
+    words: list[list[str]], out: Path | str, limit: int = 0, **options: object
+) -> tuple[list[int], bytes, list[str]]:
+    """Exit codes of some commands, what they print, and their lines of errors."""
+    words = [[w.format(out=out) for w in line] for line in words]
+    code = ALL
+    if limit:
+        code = (
+            f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n{ALL}"
+        )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(words)], capture_output=True, **options
+    )
+    *errors, last = done.stderr.decode("ascii").splitlines()
+    assert last.startswith("["), done.stderr.decode()
+    return json.loads(last), done.stdout, errors
+
+
+def environment(**changes: str | None) -> dict[str, str]:
+    """This process's environment with changes; None takes a variable away."""
+    merged = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **changes}
+    return {name: value for name, value in merged.items() if value is not None}
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
+def test_every_command_prints_in_every_encoding(encoding, tmp_path):
+    env = environment(PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+    codes, printed, errors = told(COMMANDS, tmp_path / "out", env=env, cwd=tmp_path)
+    assert codes == CODES
+    text = printed.decode(encoding)
+    assert ("ω" in text) == (encoding == "utf-8")
+    assert ("omega" in text) == (encoding != "utf-8") and "?d" not in text
+    assert ("±" in text) == (encoding != "ascii")
+    assert len(errors) == 1 and errors[0].startswith("pjrope: no claim 'P-Q9'; choose from: J-K1")
+
+
+@pytest.mark.parametrize(
+    ("character", "spelled"),
+    [
+        ("ω", "omega"),
+        ("Δ", "Delta"),
+        ("±", "+-"),
+        ("é", "e"),
+        ("²", "^2"),
+        ("≤", "<="),
+        ("漢", "?"),
+    ],
+)
+def test_a_character_is_spelled(character, spelled):
+    assert plain(character) == spelled
+
+
+@pytest.fixture
+def readable(tmp_path: Path) -> Iterator[Path]:
+    """A folder in which this user may write nothing; rights do not bind root, the kernel's own do."""
+    if os.geteuid() == 0:
+        if not Path("/sys/kernel").is_dir():
+            pytest.skip("no folder that root may not write")
+        yield Path("/sys/kernel")
+        return
+    tmp_path.chmod(0o555)
+    yield tmp_path
+    tmp_path.chmod(0o755)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="users and rights of POSIX")
+def test_from_a_folder_that_cannot_be_written_and_without_a_home(readable):
+    env = environment(HOME=None, XDG_DATA_HOME=None, PJROPE_DATA=None)
+    words = [
+        ["list"],
+        ["show", "kernel_probes"],
+        ["ledger", "P-F2"],
+        ["data", "--list"],
+        ["run", "kernel_probes"],
+        ["ledger", "--out", "ledger.md", "P-F2"],
+    ]
+    codes, _, errors = told(words, "", env=env, cwd=readable)
+    assert codes == [0, 0, 0, 0, 2, 2]
+    assert len(errors) == 2
+    assert errors[0].startswith("pjrope: cannot write ") and "pjrope-results" in errors[0]
+    assert errors[1].startswith("pjrope: ledger.md: ")
+    for error in errors:
+        assert re.search(r"\((EACCES|EPERM|EROFS)\)", error)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_limit_on_the_size_of_files_is_one_line(tmp_path, jobs):
+    words = [["run", "kernel_probes", "--out", "{out}", "--jobs", jobs]]
+    codes, printed, errors = told(words, tmp_path / "out", limit=512, cwd=tmp_path)
+    assert codes == [2] and not printed and len(errors) == 1
+    assert "the file would pass the size limit (ulimit -f) (EFBIG)" in errors[0]
+    assert not list((tmp_path / "out").rglob("*.json"))
+
+
+def test_a_home_in_a_path_is_that_of_the_user(tmp_path):
+    env = environment(HOME=str(tmp_path), USERPROFILE=str(tmp_path))
+    words = [
+        ["ledger", "--out=~/ledger.md", "P-F2"],
+        ["run", "kernel_probes", "--out=~/results"],
+        ["show", "kernel_probes", "--out=~/results"],
+    ]
+    codes, _, errors = told(words, "", env=env, cwd=tmp_path)
+    assert codes == [0, 0, 0] and not errors
+    assert (tmp_path / "results/kernel_probes/smoke.json").is_file()
+    assert "d² + L²" in (tmp_path / "ledger.md").read_text(encoding="utf-8")
+    assert not (tmp_path / "~").exists()
+
+
+def test_the_version_is_told():
+    done = subprocess.run(
+        [sys.executable, "-m", "pjrope.cli", "--version"], capture_output=True, text=True
+    )
+    assert done.returncode == 0 and done.stdout.startswith("pjrope 0.")
