@@ -15,7 +15,8 @@ def without_unseen(k: Tensor, v: Tensor, masks: Masks) -> tuple[Tensor, Tensor, 
     """Keys and values with 0 for those that are not finite and that no query sees.
 
     A weight of 0 times nan is nan, so what a mask hides would spread. Read on the CPU alone: on
-    other devices, and inside graphs of torch.compile, nobody waits for the answer.
+    other devices, inside graphs of torch.compile and transforms of torch.func, nobody waits for the
+    answer.
 
     Args:
         k: ``(B, Hk, K, D)``.
@@ -27,7 +28,9 @@ def without_unseen(k: Tensor, v: Tensor, masks: Masks) -> tuple[Tensor, Tensor, 
         what is not finite while another must not.
     """
     hides = masks.masked or masks.window is not None or masks.causal is not False
-    if torch.compiler.is_compiling() or not hides or (_finite(k) and _finite(v)):
+    if not hides or torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return k, v, False
+    if _finite(k) and _finite(v):
         return k, v, False
     seen = _seen(masks, k.device)[..., None]  # (1 or B, 1 or H, K, 1)
     if seen.shape[1] > 1:  # of query heads: a key head is seen if one that it serves sees it

@@ -29,7 +29,7 @@ def blocked(call: Call, step: Step) -> Tensor:
         ``(B, H, Q, Dv)`` in the dtype of q.
     """
     scores, blocks = Scores(call), plan(call)
-    recompute = len(blocks) > 1 and torch.is_grad_enabled()
+    recompute = len(blocks) > 1 and torch.is_grad_enabled() and not transformed()
     rows = []
     for block in blocks:
         if recompute:
@@ -38,6 +38,13 @@ def blocked(call: Call, step: Step) -> Tensor:
             out = step(scores, block)
         rows.append(out.to(call.q.dtype))
     return rows[0] if len(rows) == 1 else torch.cat(rows, dim=2)
+
+
+def transformed() -> bool:
+    """True inside ``torch.func`` transforms, which neither recompute blocks nor take our operators."""
+    if torch.compiler.is_compiling():  # which traces through transforms by itself
+        return False
+    return torch._C._are_functorch_transforms_active()
 
 
 def first(reasons: Iterable[tuple[str, bool]]) -> str | None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 from ...conventions import wide
@@ -20,7 +19,7 @@ from ..blocks import Block, plan
 from ..call import Call
 from ..scores import bias_at
 from .fused import fused_attention
-from .loop import first
+from .loop import first, transformed
 
 # Longer blocks compute more of the hidden corner, shorter ones start more calls. From 768 rows on
 # torch's CPU kernel reads keys for four times as many queries at once, which pays in long sequences.
@@ -39,6 +38,10 @@ def refuses(call: Call) -> str | None:
         ("the kernel needs an origin per block", call.local),
         ("there are more queries than keys", call.queries > call.keys),
         ("torch.compile fixes no views of changing length", torch.compiler.is_compiling()),
+        (
+            "a transform of torch.func is at work",
+            not torch.compiler.is_compiling() and transformed(),
+        ),
         ("position minus index is not one constant", call.offset is None),
     )
     return first(reasons)
@@ -154,10 +157,14 @@ class _Attention(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, w, out = ctx.saved_tensors
         call = ctx.call
+        if torch.is_grad_enabled():  # the gradient is to be differentiated in turn
+            wanted = [x for x in (q, k, v, w) if x.requires_grad]
+            again = _differentiable(q, k, v, w, call)
+            found = iter(torch.autograd.grad(again, wanted, grad, create_graph=True))
+            return *(next(found) if x.requires_grad else None for x in (q, k, v, w)), None
         q = q * call.scale
         dq, dk, dv, dw = (torch.zeros_like(x) for x in (q, k, v, w))
         # One more channel subtracts each row's mean gradient within the product with v.
@@ -169,6 +176,19 @@ class _Attention(torch.autograd.Function):
             for head in range(q.shape[1]):
                 _backward_rows(inputs, outputs, w, dw, call, block, head)
         return dq.mul_(call.scale), dk, dv, dw, None
+
+
+def _differentiable(q: Tensor, k: Tensor, v: Tensor, w: Tensor, call: Call) -> Tensor:
+    """The same written out, with Q x K weights that torch can differentiate as often as one likes."""
+    rows = []
+    for block in plan(call):
+        start, stop, low, high = block
+        bias, empty = _bias_rows(w, call, block)
+        logits = q[:, :, start:stop].flip(2) @ k[:, :, low:high].mT * call.scale + bias
+        weights = logits.softmax(-1)
+        weights = weights if empty is None else weights.masked_fill(empty, 0.0)
+        rows.append((weights @ v[:, :, low:high]).flip(2))
+    return torch.cat(rows, dim=2)
 
 
 def _backward_rows(
