@@ -7,6 +7,7 @@ lags and jets are never narrower than fp32, whatever the model's dtype.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,6 +156,13 @@ def wide(tensor: Tensor) -> torch.dtype:
 def phase_dtype(device: torch.device) -> torch.dtype:
     """Number type in which phases are computed: fp64, or fp32 on devices without it (MPS)."""
     return torch.float32 if device.type == "mps" else torch.float64
+
+
+def own_types(device: torch.device) -> AbstractContextManager[object]:
+    """A context in which autocast leaves number types alone; the meta device has none to leave."""
+    if device.type == "meta":
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)
 
 
 def as_tensor(values: Tensor | ArrayLike, name: str, like: Tensor | None = None) -> Tensor:

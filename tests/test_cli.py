@@ -178,3 +178,9 @@ def test_a_run_on_a_stand_in_says_so_first_and_is_not_recorded(capsys, monkeypat
     told = capsys.readouterr().err.splitlines()
     assert "this run reads pydoc_topics (stand-in for tiny_shakespeare)" in told[0]
     assert "a record needs the real corpus" in told[-1]
+
+
+def test_the_version_goes_to_standard_output(capsys):
+    assert _refused(["--version"]) in (0, None)
+    out, err = capsys.readouterr()
+    assert out.startswith("pjrope ") and not err

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..conventions import as_positions, wide
+from ..conventions import as_positions, own_types, wide
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from .backends import BACKENDS, eager
@@ -51,7 +51,7 @@ def attend_cached(
     kernel = _NOPE if cache.kernel is None else cache.kernel
     q_pos = as_positions(q_pos, "q_pos")
     q, factor = (q, q.shape[3] ** -0.5) if scale is None else check_scale(q, scale)
-    with torch.autocast(q.device.type, enabled=False):
+    with own_types(q.device):
         window = check_window(window, q.shape[2], cache.length)
         simple = keep is None and key_keep is None and (window is None or cache.mode != "paged")
         if backend == "auto" and simple and is_simple(q, q_pos, cache, kernel):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
+from ..conventions import own_types
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from ..positions.lags import Causal
@@ -119,7 +119,7 @@ def attend(
         scale=scale,
         window=window,
     )
-    with torch.autocast(q.device.type, enabled=False):
+    with own_types(q.device):
         name, _ = choose(call, backend)
         if not len(q):  # nothing to compute, but gradients still flow
             return q[..., :1].expand(*q.shape[:3], v.shape[3]) + 0 * (k.sum() + v.sum())
