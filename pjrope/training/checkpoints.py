@@ -183,7 +183,8 @@ def _share(model: nn.Module, tensors: dict[str, Tensor]) -> None:
     modules = dict(model.named_modules(remove_duplicate=False))
     home: dict[tuple[int, ...], nn.Module] = {}
     for name, module in modules.items():
-        own = [n for n in tensors if n.startswith(f"{name}.")] if name else []
+        # Sorted: a file lists tensors by name, those that are shared come in their own order.
+        own = sorted(n for n in tensors if name and n.startswith(f"{name}."))
         if not own or not isinstance(module, PositionKernel):
             continue
         key = tuple(id(tensors[n]) for n in own)

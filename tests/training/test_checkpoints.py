@@ -15,7 +15,7 @@ from filelock import FileLock
 from safetensors.torch import load_file, save_file
 
 from pjrope import ALiBi, Decoder, DecoderConfig, RoPE, train
-from pjrope.kernels import NearTable
+from pjrope.kernels import NearTable, PJBias, PJRotary
 from pjrope.training import CheckpointError, TrainConfig, load_model, save_model
 from pjrope.training.checkpoints import load_tensors
 
@@ -83,6 +83,18 @@ def test_a_kernel_shared_by_layers_comes_back_shared(tmp_path):
     again.blocks[1].attention.kernel = again.blocks[0].attention.kernel
     assert train(again, TEXT, SHORT, seed=0, out=tmp_path / "run").resumed_from == 4
     assert state_equal(saved, again) and result.resumed_from == 0
+
+
+@pytest.mark.parametrize("kernel", [PJRotary(8, 8), PJBias(2, 8), RoPE(8) + PJBias(2, 8), ALiBi(2)])
+def test_shared_kernels_of_several_tensors_come_back_shared(kernel, tmp_path):
+    saved = model(kernel)
+    saved.blocks[1].attention.kernel = saved.blocks[0].attention.kernel
+    save_model(tmp_path / "m.safetensors", saved)
+    loaded = load_model(tmp_path / "m.safetensors")
+    assert loaded.blocks[0].attention.kernel is loaded.blocks[1].attention.kernel
+    save_model(tmp_path / "apart.safetensors", model(kernel))
+    apart = load_model(tmp_path / "apart.safetensors")
+    assert apart.blocks[0].attention.kernel is not apart.blocks[1].attention.kernel
 
 
 def rewritten(path, **changes):
