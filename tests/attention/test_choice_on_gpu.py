@@ -57,6 +57,8 @@ def test_what_the_kernel_does_not_take():
         assert choose_on_gpu(refused, A100)[0] in ("fold", "sdpa")
     wide = make_call(*(torch.zeros(1, 4, 8, 300) for _ in range(3)), ALiBi(4))
     assert "300 channels" in triton.refuses(wide, A100)
+    wide = make_call(*(torch.zeros(1, 4, 8, 128) for _ in range(3)), ALiBi(4))
+    assert "128 channels in torch.float32" in triton.refuses(wide, A100)
 
 
 def test_a_padding_mask_is_taken():

@@ -19,7 +19,7 @@ from torch import Tensor
 from ...call import Call
 from ...scores import bias_at
 from ..loop import first
-from .tuning import WIDTHS
+from .tuning import fits
 
 NUMBERS = (torch.float16, torch.bfloat16, torch.float32)
 LEAST = (8, 0)  # compute capability; below it Triton multiplies matrices without tensor cores
@@ -73,7 +73,7 @@ def refuses(call: Call, gpu: Gpu | None = None) -> str | None:
                 gpu.sm is not None and sm < LEAST,
             ),
             (f"the dtype is {call.q.dtype}, {wide} is needed", call.number not in NUMBERS),
-            (f"there are {width} channels, at most {WIDTHS[-1]} fit", width > WIDTHS[-1]),
+            (f"there are {width} channels in {call.number}", not fits(width, call.number)),
             ("the kernel defines whole scores", call.scored),
             ("the kernel needs an origin per block", call.local),
             ("keep differs between queries or heads", not _hides_keys_only(call)),

@@ -62,6 +62,7 @@ _HALVES = {
     ("decode", 64): Tile(16, 16, 4, 1),
     ("forward", 128): Tile(64, 16, 4, 2),
     ("keys", 128): Tile(16, 32, 4, 1),
+    ("table", 256): Tile(16, 16, 2, 1),
 }
 # The same where they differ on compute capability 9: its products read both sides from shared memory.
 _HOPPER = {
@@ -71,6 +72,12 @@ _HOPPER = {
     ("table", 64): Tile(64, 64, 8, 1),
     ("decode", 64): Tile(16, 64, 4, 2),
 }
+# fp32, which takes three tf32 products for one.
+_FULL = {
+    ("forward", 64): Tile(32, 32, 4, 1),
+    ("queries_table", 64): Tile(16, 16, 2, 1),
+    ("keys", 64): Tile(16, 16, 2, 1),
+}
 # Where no segments, padding or windows hide pairs, registers allow more.
 _PLAIN = {
     ("queries", 128): Tile(128, 32, 8, 2),
@@ -79,8 +86,11 @@ _PLAIN = {
 
 
 def fits(width: int, number: torch.dtype) -> bool:
-    """True if there are tiles for so many channels of this dtype."""
-    return width <= WIDTHS[-1] and number.itemsize <= 4
+    """True if there are tiles for so many channels of this dtype.
+
+    Wider heads in fp32 compile too, but registers spill.
+    """
+    return width <= (WIDTHS[0] if number.itemsize > 2 else WIDTHS[-1])
 
 
 def tile_of(
@@ -97,7 +107,7 @@ def tile_of(
     """
     key = (kind, next(w for w in WIDTHS if width <= w))
     if number.itemsize > 2:
-        return _SMALLEST
+        return _FULL.get(key, _SMALLEST)
     if sm[0] == 9 and key in _HOPPER:
         return _HOPPER[key]
     if not masked and sm[0] != 9 and key in _PLAIN:
