@@ -62,7 +62,7 @@ _HALVES = {
     ("decode", 64): Tile(16, 16, 4, 1),
     ("forward", 128): Tile(64, 16, 4, 2),
     ("keys", 128): Tile(16, 32, 4, 1),
-    ("table", 256): Tile(16, 16, 2, 1),
+    ("table", 256): Tile(16, 16, 8, 1),
 }
 # The same where they differ on compute capability 9: its products read both sides from shared memory.
 _HOPPER = {
@@ -76,7 +76,7 @@ _HOPPER = {
 _FULL = {
     ("forward", 64): Tile(32, 32, 4, 1),
     ("queries_table", 64): Tile(16, 16, 2, 1),
-    ("keys", 64): Tile(16, 16, 2, 1),
+    ("keys", 64): Tile(16, 16, 8, 1),
 }
 # Where no segments, padding or windows hide pairs, registers allow more.
 _PLAIN = {
