@@ -60,9 +60,9 @@ METHODS: Mapping[str, MethodLook] = {
         "recency",
         alibi=("ALiBi", "v"),
         affine=("learned slopes", "x", ":"),
-        affine_fast=("learned slopes, higher rate", "+", "-."),
-        affine_spread=("learned slopes from ALiBi's", "1", "--"),
-        affine_signed=("learned slopes of either sign", "2", "-."),
+        affine_fast=("learned slopes, higher rate", ">", "-."),
+        affine_spread=("learned slopes from ALiBi's", "<", "--"),
+        affine_signed=("learned slopes of either sign", "d", "-."),
     ),
     **_family(
         "rotation and recency",
