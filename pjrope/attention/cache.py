@@ -37,9 +37,8 @@ class KVCache:
         kernel: the kernel of the layer; :class:`AttentionLayer` sets it when it is missing.
 
     Raises:
-        ValueError: more tokens than ``max_length``, shapes or dtypes that changed, gradients,
-            positions that jump further within a page than the kernel reaches, or, seen or not, so
-            far apart in a row that the kernel overflows.
+        ValueError: too many tokens, other shapes or dtypes, gradients, positions that jump further
+            within a page than the kernel reaches, or so far apart that it overflows.
 
     A call that raises leaves the cache as it was. ``copy.deepcopy`` copies the tokens and keeps the
     kernel, which belongs to the layer.

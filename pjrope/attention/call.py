@@ -188,16 +188,13 @@ def make_call(
         q_pos, k_pos = q_pos - origin, k_pos - origin
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     q, scale = check_scale(q, scale)
+    pairs = check_keep(None if keep is None else as_tensor(keep, "keep", q), shape)
+    real = None if key_keep is None else as_tensor(key_keep, "key_keep", q)
     masks = Masks(
         q.shape[2],
         k.shape[2],
         causal,
-        with_key_keep(
-            check_keep(None if keep is None else as_tensor(keep, "keep", q), shape),
-            None if key_keep is None else as_tensor(key_keep, "key_keep", q),
-            q.shape[0],
-            k.shape[2],
-        ),
+        with_key_keep(pairs, real, q.shape[0], k.shape[2]),
         check_segments(segments, q, k),
         check_window(window, q.shape[2], k.shape[2]),
     )

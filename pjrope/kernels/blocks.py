@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..conventions import phase_dtype
 from ..positions.frequencies import geometric
-from ._values import block_ladder, block_rates, check_count, check_length
+from ._values import block_ladder, block_rates, check_count, check_length, positions_of
+from .base import PositionKernel
 from .shear import Shear
 
 BASE = 10_000.0
@@ -89,3 +91,37 @@ class Blocks:
             return zeros if self.order > 1 else None
         rates = block_rates("eta", self.eta, self.rows, self.count)
         return rates if self.order > 1 and bool((rates != 0).any()) else None
+
+
+def rates_of_heads(rates: Tensor, heads: int) -> Tensor:
+    """Rates in the phase dtype for so many heads: query head h reads row h // groups.
+
+    Args:
+        rates: ``(blocks,)`` or ``(key heads, blocks)``.
+        heads: of queries or keys.
+
+    Returns:
+        ``(1, blocks)`` or ``(heads, 1, blocks)``.
+    """
+    if rates.ndim > 1 and len(rates) not in (1, heads):
+        if heads % len(rates):
+            raise ValueError(f"{heads} heads, this kernel has rates for {len(rates)} key heads")
+        rates = rates.repeat_interleave(heads // len(rates), dim=0)
+    return rates.to(phase_dtype(rates.device)).unsqueeze(-2)
+
+
+def positions_by_head(kernel: PositionKernel, x: Tensor, pos: Tensor | None, name: str) -> Tensor:
+    """Integer positions, one per token, with an axis for heads: ``(1 or B, 1, N, 1)``.
+
+    Args:
+        kernel: made for the channels of x.
+        x: ``(B, H, N, D)``.
+        pos: ``(N,)`` or ``(B, N)``.
+        name: of the argument, for the error.
+    """
+    if x.shape[-1] != kernel.head_dim:
+        raise ValueError(
+            f"{x.shape[-1]} channels, this {type(kernel).__name__} was made for {kernel.head_dim}"
+        )
+    pos = positions_of(x, pos, name)
+    return pos[None, None, :, None] if pos.ndim == 1 else pos[:, None, :, None]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from ..conventions import phase_dtype, wide
+from ..conventions import wide
 from ._values import (
     added,
     constant,
@@ -19,7 +19,7 @@ from ._values import (
     with_trained_omega,
 )
 from .base import Claims, K, PositionKernel, Q
-from .blocks import Blocks
+from .blocks import Blocks, positions_by_head, rates_of_heads
 from .characteristic import Root, turning_roots
 from .growth import Growth, steepness
 from .jordan_growth import LARGEST_EXPONENT, BlockSizes
@@ -141,27 +141,18 @@ class JordanAction(PositionKernel, register=False):
         return view
 
     def _acted(self, x: Tensor, pos: Tensor | None, name: str, *, key: bool) -> Tensor:
-        pos = self._positions(x, pos, name)
+        pos = positions_by_head(self, x, pos, name)
         out = self._mixed(self._turned(x, pos, key=key), pos, key=key).flatten(-3)
         return out.to(x.dtype) if self.claims.norm_preserving else out
-
-    def _positions(self, x: Tensor, pos: Tensor | None, name: str) -> Tensor:
-        """Integer positions, one per token, with an axis for heads: ``(1 or B, 1, N, 1)``."""
-        if x.shape[-1] != self.head_dim:
-            raise ValueError(
-                f"{x.shape[-1]} channels, this {type(self).__name__} was made for {self.head_dim}"
-            )
-        pos = positions_of(x, pos, name)
-        return pos[None, None, :, None] if pos.ndim == 1 else pos[:, None, :, None]
 
     def _turned(self, x: Tensor, pos: Tensor, *, key: bool) -> Tensor:
         """Slots ``(B, H, N, blocks, order, 2)`` turned by omega p; keys grow, queries shrink."""
         number = wide(x)
-        phase = self.shear.charts.phase(pos) * self._rows(self.omega, x.shape[1])
+        phase = self.shear.charts.phase(pos) * rates_of_heads(self.omega, x.shape[1])
         cos, sin = phase.cos(), phase.sin()  # (1 or B, 1 or H, N, blocks)
         gamma = self.gamma
         if gamma is not None:
-            rate = self._rows(gamma, x.shape[1]) * self.per_token
+            rate = rates_of_heads(gamma, x.shape[1]) * self.per_token
             t = self.shear.charts.amplitude(pos)
             exponent = (t if key else -t) * rate
             self.sizes.check_exponent(exponent, number)
@@ -178,14 +169,6 @@ class JordanAction(PositionKernel, register=False):
             slots = slots.clone()
         return torch.view_as_real(torch.view_as_complex(slots) * torch.complex(cos, sin))
 
-    def _rows(self, rates: Tensor, heads: int) -> Tensor:
-        """Rates in the phase dtype for so many heads: query head h reads row h // groups."""
-        if rates.ndim > 1 and len(rates) not in (1, heads):
-            if heads % len(rates):
-                raise ValueError(f"{heads} heads, this kernel has rates for {len(rates)} key heads")
-            rates = rates.repeat_interleave(heads // len(rates), dim=0)
-        return rates.to(phase_dtype(rates.device)).unsqueeze(-2)
-
     def _mixed(self, slots: Tensor, pos: Tensor, *, key: bool) -> Tensor:
         """Keys times ``exp(-eta s N)``, queries times its dual ``exp(eta s N^T)``, s(p) the shear.
 
@@ -193,11 +176,11 @@ class JordanAction(PositionKernel, register=False):
         """
         if self.eta is None:
             return slots
-        s = self.shear.time(pos) * self._rows(self.eta, slots.shape[1])
+        s = self.shear.time(pos) * rates_of_heads(self.eta, slots.shape[1])
         gamma = self.gamma
         if gamma is not None:  # where the damping is 0 in this number type, 0 * inf is no number
             t = self.shear.charts.amplitude(pos).abs()
-            faded = self._rows(gamma.detach(), slots.shape[1]) * self.per_token * t
+            faded = rates_of_heads(gamma.detach(), slots.shape[1]) * self.per_token * t
             s = s.masked_fill(faded > LARGEST_EXPONENT[slots.dtype] + 50, 0.0)
         s = s.to(slots.dtype)[..., None]
         step = -s if key else s
@@ -212,15 +195,17 @@ class JordanAction(PositionKernel, register=False):
             return None
         q_pos, k_pos = positions_of(q, q_pos, "q_pos"), positions_of(k, k_pos, "k_pos")
         groups, origin = q.shape[1] // k.shape[1], q_pos[..., :1]
-        q_slots = self._turned(q, self._positions(q, q_pos - origin, "q_pos"), key=False)
-        k_slots = self._turned(k, self._positions(k, k_pos - origin, "k_pos"), key=True)
+        q_slots = self._turned(q, positions_by_head(self, q, q_pos - origin, "q_pos"), key=False)
+        k_slots = self._turned(k, positions_by_head(self, k, k_pos - origin, "k_pos"), key=True)
         tau = self.shear.time(q_pos[..., :, None] - k_pos[..., None, :])
         tau = (tau if tau.ndim == 2 else tau[:, None]).to(k_slots.dtype)
         terms, power = [], torch.ones_like(tau)
         for s in range(self.multiplicity):
             if s and self.eta is not None:
                 power = power * tau / s
-                q_slots = q_slots * self._rows(self.eta, q.shape[1]).to(tau.dtype)[..., None, None]
+                q_slots = (
+                    q_slots * rates_of_heads(self.eta, q.shape[1]).to(tau.dtype)[..., None, None]
+                )
             left = q_slots[..., : self.order - s, :].flatten(-3)
             right = k_slots[..., s:, :].flatten(-3).repeat_interleave(groups, dim=1)
             terms.append(power * (left @ right.transpose(-1, -2)))

@@ -15,11 +15,8 @@ from ._values import (
     check_count,
     check_length,
     check_number,
-    parameter,
-    per_head,
     plain_number,
     real_lags,
-    softplus_inverse,
     whole_lags,
 )
 from .affine import RHO
@@ -27,7 +24,15 @@ from .base import Claims, PositionKernel
 from .characteristic import Root
 from .fourier_jet import draw
 from .growth import Growth, anywhere, steepness
-from .pj_init import CHOSEN, JETS, KNOWN, OTHER, SECTORS, PJInit, check_init, checked_sectors
+from .pj_init import (
+    JETS,
+    KNOWN,
+    SECTORS,
+    PJInit,
+    check_init,
+    checked_sectors,
+    register,
+)
 
 
 class PJBias(PositionKernel):
@@ -106,42 +111,8 @@ class PJBias(PositionKernel):
         self.sectors, self.share_omega, self.init = sectors, share_omega, init
         self.signed_slope, self.coordinate = signed_slope, coordinate
         self._steepness = steepness(length, init.slope, init.zeta_scale)
-        self._register(jets.cycles_ladder(heads, length, omega_cycles))
+        register(self, jets.cycles_ladder(heads, length, omega_cycles))
         self.reset_parameters(torch.Generator().manual_seed(int(init.seed)))
-
-    def _register(self, ladder: Tensor) -> None:
-        """Parameters of the enabled sectors at their initial values."""
-        heads, init, sectors = self.bias_heads, self.init, self.sectors
-        if set(sectors) & set(JETS):
-            self.omega = parameter(ladder)
-        if not self.share_omega and {"fj", "lc"} <= set(sectors):
-            self.lc_omega = parameter(ladder)
-        if len(sectors) > 1:
-            self.gate_logits = parameter(self._logits(sectors, init.gates).expand(heads, -1))
-        for name in (s for s in JETS if s in sectors):
-            orders = self._logits(range(self.max_order + 1), init.order).expand(heads, -1)
-            setattr(self, f"{name}_alpha_logits", parameter(orders))
-            for part in ("re", "im"):
-                empty = torch.empty(heads, self.max_order + 1, device="cpu")
-                setattr(self, f"{name}_zeta_{part}", parameter(empty))
-        if "fj" in sectors:
-            damping = per_head("damping", init.damping, heads)
-            self.raw_fj_damping = parameter(softplus_inverse(damping))
-        if "near" in sectors:
-            self.near_table = parameter(torch.zeros(heads, self.near_size, device="cpu"))
-        if "affine" in sectors:
-            slope = per_head("slope", init.slope, heads)
-            if self.signed_slope:
-                self.affine_slope = parameter(slope)
-            else:
-                self.raw_affine_slope = parameter(softplus_inverse(slope))
-
-    @staticmethod
-    def _logits(names: Any, chosen: Any) -> Tensor:
-        names = list(names)
-        if chosen not in names:  # uniform
-            return torch.zeros(len(names), dtype=torch.float64, device="cpu")
-        return torch.tensor([CHOSEN if n == chosen else OTHER for n in names], device="cpu")
 
     @classmethod
     def from_arguments(cls, arguments: dict[str, Any]) -> PJBias:

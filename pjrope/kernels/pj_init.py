@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
-from ._values import check_number
+from ._values import check_number, parameter, per_head, softplus_inverse
 from .fourier_jet import DAMPING
+
+if TYPE_CHECKING:
+    from .pj import PJBias
 
 SECTORS = ("fj", "affine", "lc")  # the papers' three
 KNOWN = (*SECTORS, "near")  # and the root that they leave out
@@ -84,3 +88,38 @@ def check_init(init: PJInit, sectors: tuple[str, ...], max_order: int, signed: b
 
 def _whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def register(kernel: PJBias, ladder: Tensor) -> None:
+    """Parameters of the enabled sectors at their initial values."""
+    heads, init, sectors = kernel.bias_heads, kernel.init, kernel.sectors
+    if set(sectors) & set(JETS):
+        kernel.omega = parameter(ladder)
+    if not kernel.share_omega and {"fj", "lc"} <= set(sectors):
+        kernel.lc_omega = parameter(ladder)
+    if len(sectors) > 1:
+        kernel.gate_logits = parameter(_logits(sectors, init.gates).expand(heads, -1))
+    for name in (s for s in JETS if s in sectors):
+        orders = _logits(range(kernel.max_order + 1), init.order).expand(heads, -1)
+        setattr(kernel, f"{name}_alpha_logits", parameter(orders))
+        for part in ("re", "im"):
+            empty = torch.empty(heads, kernel.max_order + 1, device="cpu")
+            setattr(kernel, f"{name}_zeta_{part}", parameter(empty))
+    if "fj" in sectors:
+        damping = per_head("damping", init.damping, heads)
+        kernel.raw_fj_damping = parameter(softplus_inverse(damping))
+    if "near" in sectors:
+        kernel.near_table = parameter(torch.zeros(heads, kernel.near_size, device="cpu"))
+    if "affine" in sectors:
+        slope = per_head("slope", init.slope, heads)
+        if kernel.signed_slope:
+            kernel.affine_slope = parameter(slope)
+        else:
+            kernel.raw_affine_slope = parameter(softplus_inverse(slope))
+
+
+def _logits(names: Any, chosen: Any) -> Tensor:
+    names = list(names)
+    if chosen not in names:  # uniform
+        return torch.zeros(len(names), dtype=torch.float64, device="cpu")
+    return torch.tensor([CHOSEN if n == chosen else OTHER for n in names], device="cpu")
