@@ -15,7 +15,7 @@ from pjrope.experiments.functions.adaptive_spectrum.spectrum import MAX_ORDER, f
 from pjrope.experiments.functions.fixed_kernel import TARGETS
 from pjrope.experiments.functions.spans import Lags
 from pjrope.experiments.functions.teachers import TEACHERS
-from pjrope.kernels.pj import SECTORS
+from pjrope.kernels.pj_init import SECTORS
 
 LENGTH, CYCLES = 64, 5
 

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ....kernels.pj import SECTORS
+from ....kernels.pj_init import SECTORS
 from ...analysis.claims import (
     Evidence,
     Outcome,

@@ -23,7 +23,8 @@ import torch
 from torch import Tensor
 
 from ....diagnostics import effective_mass, functional_energy, leave_one_order_out, sector_functions
-from ....kernels.pj_init import CHOSEN, OTHER, SECTORS, PJBias, PJInit
+from ....kernels.pj import PJBias
+from ....kernels.pj_init import CHOSEN, OTHER, SECTORS, PJInit
 from ....training import stream
 from ...engine.grids import SCIENTIFIC, tables_of
 from ...engine.plain_json import significant
