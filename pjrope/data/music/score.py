@@ -139,7 +139,7 @@ class GridScore:
             path: file to write.
 
         Raises:
-            MissingLibrary: without mido, which the extra `music` installs.
+            ImportError: without mido, which the extra `music` installs.
             ValueError: for a grid outside 1 ms to 0.16 s, which a MIDI file's tempo cannot hold.
         """
         if not 0.001 <= self.grid <= 0.16:

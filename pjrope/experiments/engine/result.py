@@ -47,7 +47,7 @@ class Result:
         """Return the rows as a pandas DataFrame, one column for each field that any row has.
 
         Raises:
-            MissingLibrary: without pandas; the message says how to get it.
+            ImportError: without pandas; the message says how to get it.
         """
         frame: pandas.DataFrame = need("pandas", "book").DataFrame.from_records(self.rows)
         return frame
