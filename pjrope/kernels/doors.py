@@ -51,7 +51,8 @@ class KeptWide(nn.Module):
             if name in self._parameters:
                 state_dict[prefix + name] = given.float() if given.dtype in NARROW else given
                 continue
-            fixed = self._fixed(name, given.device) if own.is_meta else own.detach()
+            # Made anew: after to_empty() the kernel's own buffer holds whatever memory held.
+            fixed = self._fixed(name, given.device if own.is_meta else own.device)
             if (found := _differing(given, fixed)) is not None:
                 errors.append(
                     f"{prefix}{name} is {found} in this {type(self).__name__}, which does not train "
