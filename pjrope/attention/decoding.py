@@ -71,15 +71,20 @@ def attend_cached(
             window=window,
             keys_rotated=cache.mode != "raw",
         )
-        if cache.mode == "paged":
-            return _by_page(call, cache)
-        if cache.runs_on_to(call.q_pos):
-            call = replace(call, known_offset=0)
-        if kernel.biases and call.offset == 0 and not torch.is_grad_enabled():
-            table = cache.reversed_bias(wide(q))
-            call = replace(call, table=None if table is None else table.flip(1))
-        name, _ = choose(call, backend)
-        return BACKENDS[name].run(call)
+        return _run(call, cache, backend)
+
+
+def _run(call: Call, cache: KVCache, backend: str) -> Tensor:
+    """A checked call over a cache, with the bias that the cache keeps where one serves."""
+    if cache.mode == "paged":
+        return _by_page(call, cache)
+    if cache.runs_on_to(call.q_pos):
+        call = replace(call, known_offset=0)
+    if call.biases and call.offset == 0 and not torch.is_grad_enabled():
+        table = cache.reversed_bias(wide(call.q))
+        call = replace(call, table=None if table is None else table.flip(1))
+    name, _ = choose(call, backend)
+    return BACKENDS[name].run(call)
 
 
 def _by_page(call: Call, cache: KVCache) -> Tensor:
