@@ -65,10 +65,15 @@ def where(cell: nbformat.NotebookNode) -> str:
     return f"cell {first.strip()[:50]!r}"
 
 
+def colab_source(url: str, ref: str = "main") -> str:
+    """The line of a Colab cell that says what it installs: main, or a release's own tag."""
+    return f'source = "git+{url}.git' + ("" if ref == "main" else f"@{ref}") + '"'
+
+
 def colab_cell(url: str, ref: str = "main") -> str:
-    """Source of the first code cell of every chapter: it installs main, or a release's own tag."""
-    source = f"git+{url}.git" + ("" if ref == "main" else f"@{ref}")
-    return f'import sys\n\nif "google.colab" in sys.modules:\n    !pip install -q "{source}"'
+    """Source of the first code cell of every chapter: it installs what chapters import."""
+    lines = (colab_source(url, ref), '!pip install -q "pjrope[book] @ {source}"')
+    return "\n    ".join(('import sys\n\nif "google.colab" in sys.modules:', *lines))
 
 
 def twins_agree(chapter: Chapter) -> Iterator[str]:

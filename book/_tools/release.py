@@ -15,7 +15,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from checks import colab_cell, published_url
+from checks import colab_source, published_url
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = {
@@ -66,10 +66,9 @@ def pin(root: Path, tag: str) -> None:
     edit(root / "_config.yml", r"(?m)^(  branch: )main$", rf"\g<1>{tag}")
     readme = root / "README.md"
     readme.write_text(readme.read_text(encoding="utf8").replace("/blob/main/", f"/blob/{tag}/"))
-    old = colab_cell(url).splitlines()[-1].strip()
-    new = colab_cell(url, tag).splitlines()[-1].strip()
+    old, new = colab_source(url), colab_source(url, tag)
     for path in sorted((root / "book" / "chapters").glob("ch*.*")):
-        # A notebook keeps its source as JSON, where the quotes of the command are escaped.
+        # A notebook keeps its source as JSON, where quotes are escaped.
         a, b = (old, new) if path.suffix == ".md" else (quoted(old), quoted(new))
         text = path.read_text(encoding="utf8")
         if text.count(a) != 1:

@@ -129,7 +129,7 @@ def test_this_repository_could_be_released():
     release.unreleased((root / "CHANGELOG.md").read_text())
     for name, pattern in release.VERSIONS.items():
         assert len(release.re.findall(pattern, (root / name).read_text())) == 1, name
-    old = checks.colab_cell(checks.published_url(root)).splitlines()[-1].strip()
+    old = checks.colab_source(checks.published_url(root))
     for path in (root / "book" / "chapters").glob("ch*.*"):
         text = path.read_text()
         assert text.count(old if path.suffix == ".md" else release.quoted(old)) == 1, path.name
