@@ -5,7 +5,8 @@
 
 Generated: the table of notation.md (from pjrope.conventions), appendix/models.md (from pjrope.data),
 appendix/run_cards.md, the pages appendix/results*.md, appendix/ledger.md and the results of README.md
-(from pjrope.record). Only the text between the two markers of a page is touched.
+(from pjrope.record). Only the text between the two markers of a page is touched. `check` also computes
+again what the numbers of chapters' results say of their records (marks.py).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import marks
 from models_page import models_page
 
 BOOK = Path(__file__).resolve().parents[1]
@@ -211,9 +213,9 @@ def main(arguments: list[str], book: Path = BOOK) -> int:
             print("wrote", page.resolve().relative_to(book.parent))
         else:
             print(f"{page.name} is out of step with the package: run book/_tools/pages.py write")
-    if not stale:
-        print("generated pages in step")
-    return int(arguments == ["check"] and bool(stale))
+    wrong = marks.wrong_numbers(book / "chapters") if arguments == ["check"] else []
+    print("\n".join(wrong if stale else [*wrong, "generated pages in step"]))
+    return int(arguments == ["check"] and bool(stale or wrong))
 
 
 if __name__ == "__main__":
