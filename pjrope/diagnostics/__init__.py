@@ -1,7 +1,7 @@
 """Diagnostics: what a bias is made of, in numbers that its parametrisation cannot fake."""
 
 from .ablation import Part, leave_one_out_loss, left_out, parts_of, without
-from .attention import attention_statistics
+from .attention import attention_maps, attention_statistics
 from .gauge import regauge
 from .sectors import (
     GAUGE_DEPENDENT,
@@ -25,6 +25,7 @@ __all__ = [
     "GAUGE_FREE",
     "Part",
     "Sector",
+    "attention_maps",
     "attention_statistics",
     "change_from",
     "effective_mass",

@@ -64,6 +64,60 @@ def attention_statistics(
     ]
 
 
+MOST_MAPPED = 2048  # tokens of a map: N x N numbers for every head
+
+
+@torch.no_grad()
+def attention_maps(model: nn.Module, tokens: Tensor) -> list[Tensor]:
+    """Attention weights of every head, each row a query.
+
+    Args:
+        model: a :class:`~pjrope.Decoder`, or any module with attention layers that takes tokens.
+        tokens: ``(B, N)`` int64, N at most 2,048.
+
+    Returns:
+        a tensor ``(B, H, N, N)`` float64 a layer; rows sum to 1, and lie on and below the diagonal
+        where a layer is causal.
+
+    Raises:
+        ValueError: a longer text, a model without attention layers.
+
+    Chapter: ch-language.
+    """
+    if tokens.shape[-1] > MOST_MAPPED:
+        raise ValueError(
+            f"a map of {tokens.shape[-1]:,} tokens is too large: at most {MOST_MAPPED:,}; "
+            "attention_statistics() sums up longer texts"
+        )
+    with _inputs_of(model) as seen:
+        model(tokens)
+    maps = []
+    for layer in attention_layers(model):
+        call = make_call(*_projected(layer, seen[layer]), causal=layer.causal)
+        maps.append(torch.cat([_weights(Scores(call), block) for block in plan(call)], dim=2))
+    return maps
+
+
+def _weights(found: Scores, block: Block) -> Tensor:
+    """Weights of a block's queries on all keys."""
+    logits, keep = _logits(found, block)
+    weights = logits.new_zeros(*logits.shape[:-1], found.call.k.shape[2])
+    weights[..., block.low : block.high] = masked_softmax(logits, keep)
+    return weights
+
+
+def _projected(
+    layer: AttentionLayer, x: Tensor, queries: int | None = None
+) -> tuple[Tensor, Tensor, Tensor, Any]:
+    """Queries, keys and values of a layer, ``(B, H, N, D)``, and its kernel."""
+    asked = x if queries is None else x[:, -queries:]
+    q, k, v = (
+        f(part).unflatten(-1, (-1, layer.head_dim)).transpose(1, 2)
+        for f, part in ((layer.query, asked), (layer.key, x), (layer.value, x))
+    )
+    return q, k, v, layer.kernel
+
+
 @contextmanager
 def _inputs_of(model: nn.Module) -> Iterator[dict[AttentionLayer, Tensor]]:
     """What each attention layer is given, inside a ``with`` block."""
@@ -81,13 +135,10 @@ def _inputs_of(model: nn.Module) -> Iterator[dict[AttentionLayer, Tensor]]:
 
 
 def _of_layer(layer: AttentionLayer, x: Tensor, queries: int, near: int) -> dict[str, float]:
-    q, k, v = (
-        f(part).unflatten(-1, (-1, layer.head_dim)).transpose(1, 2)
-        for f, part in ((layer.query, x[:, -queries:]), (layer.key, x), (layer.value, x))
-    )
+    q, k, v, kernel = _projected(layer, x, queries)
     last = torch.arange(x.shape[1] - queries, x.shape[1], device=x.device)
-    rotated_q, rotated_k = layer.kernel.rotate(q, k[:, :, -queries:], last, last)
-    call = make_call(q, k, v, layer.kernel, causal=layer.causal)
+    rotated_q, rotated_k = kernel.rotate(q, k[:, :, -queries:], last, last)
+    call = make_call(q, k, v, kernel, causal=layer.causal)
     scores, blocks = Scores(call), plan(call)
     parts = [_of_block(scores, block, near) for block in blocks]
     weights = [block.stop - block.start for block in blocks]
@@ -111,13 +162,17 @@ def _norm(x: Tensor | None) -> float:
     return float(x.double().norm(dim=-1).mean())
 
 
-def _of_block(found: Scores, block: Block, near: int) -> dict[str, float]:
-    scores = found.logits(block).double()
-    bias = found.bias(block)
-    bias = torch.zeros_like(scores[:1]) if bias is None else bias.double()
-    keep = found.mask(block)
+def _logits(found: Scores, block: Block) -> tuple[Tensor, Tensor]:
+    """Scores with their bias, and which keys are visible."""
+    scores, bias, keep = found.logits(block).double(), found.bias(block), found.mask(block)
     keep = torch.ones_like(scores[0, 0], dtype=torch.bool) if keep is None else keep
-    logits = scores + bias
+    return scores if bias is None else scores + bias.double(), keep
+
+
+def _of_block(found: Scores, block: Block, near: int) -> dict[str, float]:
+    logits, keep = _logits(found, block)
+    scores, bias = found.logits(block).double(), found.bias(block)
+    bias = torch.zeros_like(scores[:1]) if bias is None else bias.double()
     weights = masked_softmax(logits, keep)
     entropy = torch.special.entr(weights).sum(-1)
     start, stop, low, high = block

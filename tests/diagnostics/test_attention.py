@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pjrope import Decoder, DecoderConfig
-from pjrope.diagnostics import attention_statistics
+from pjrope.diagnostics import attention_maps, attention_statistics
 from pjrope.kernels import ALiBi, NoPE, PJBias, PJRotary, RoPE
 
 HEADS, WIDTH, LENGTH = 2, 16, 8
@@ -118,3 +118,20 @@ def test_numbers_out_of_range_are_named(options, error):
 def test_a_model_without_attention_is_refused():
     with pytest.raises(ValueError, match="no AttentionLayer"):
         attention_statistics(torch.nn.Linear(2, 2), _tokens(), queries=1)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_maps_are_the_weights_written_out(name):
+    model, tokens = _model(KERNELS[name]), _tokens()
+    maps = attention_maps(model, tokens)
+    assert [m.shape for m in maps] == [(3, HEADS, 24, 24)] * 2
+    mean_lag = (maps[0] * (torch.arange(24)[:, None] - torch.arange(24))).sum(-1)
+    row = attention_statistics(model, tokens, queries=24)[0]
+    assert float(mean_lag.detach().mean()) == pytest.approx(row["mean_lag"], rel=1e-6)
+    assert torch.allclose(maps[1].sum(-1), torch.ones(3, HEADS, 24).double())
+    assert not bool(maps[1].triu(1).any())
+
+
+def test_a_map_of_a_long_text_is_refused():
+    with pytest.raises(ValueError, match="2,049 tokens is too large"):
+        attention_maps(_model(KERNELS["none"]), torch.zeros(1, 2049, dtype=torch.long))

@@ -56,6 +56,7 @@ ROOMS: Mapping[str, Mapping[str, str]] = {
         "near_lags": "near_lags:NEAR_LAGS",
         "near_lags/confirm": "near_lags:CONFIRM",
         "near_lags/rivals": "near_lags:RIVAL_GRID",
+        "near_lags/samples": "samples:EXPERIMENT",
         "near_lags/wide": "near_lags:WIDE",
         "wikitext_bytes": "wikitext:EXPERIMENT",
     },
