@@ -30,6 +30,11 @@ ROOMS: Mapping[str, Mapping[str, str]] = {
         "rotary_precision": "rotary_precision:EXPERIMENT",
         "rotary_precision/lightcone": "rotary_precision_lightcone:EXPERIMENT",
     },
+    "music": {
+        "music_lm": "music_lm:MUSIC_LM",
+        "music_lm/rivals": "music_lm:RIVALS_GRID",
+        "music_motif": "music_motif:EXPERIMENT",
+    },
     "sequences": {
         "cache_survival": "cache_survival.survival:EXPERIMENT",
         "jet_lm": "jet_lm:EXPERIMENT",
