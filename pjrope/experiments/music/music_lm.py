@@ -78,7 +78,7 @@ PRESETS = {
         "book",
         seeds=(0, 1, 2),
         settings=BOOK_SETTINGS,
-        cost="about 5 core-minutes a cell, 24 cells",
+        cost="about 4 core-minutes a cell, 24 cells",
     ),
     "paper": Preset(
         "paper",
@@ -154,7 +154,7 @@ RIVALS_GRID = Experiment(
             "book",
             seeds=(0, 1, 2),
             settings=BOOK_SETTINGS,
-            cost="not run yet: about 5 core-minutes a cell, 15 cells",
+            cost="not run yet: about 4 core-minutes a cell, 15 cells",
         )
     },
     cells=lambda preset, seeds: grid(preset, seeds, RIVALS, lines=False),

@@ -40,7 +40,7 @@ BOOK: dict[str, Any] = {
     "segments": 16,
     "scored": 512,
     "watched": 32,
-    "training": DECAYED | {"steps": 1600, "batch": 8, "warmup": 100, "log_every": 80},
+    "training": DECAYED | {"steps": 1200, "batch": 8, "warmup": 100, "log_every": 60},
 }
 SMOKE: dict[str, Any] = {
     "width": 32,
