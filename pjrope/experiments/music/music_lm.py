@@ -64,7 +64,7 @@ BOOK_SETTINGS = _settings(
     BOOK,
     {"maestro": MAESTRO},
     other_splits={"validation": [256, 4096], "train": [256, 4096]},
-    left_out_at=[256, 2048],
+    left_out_at=[256, 1024],
     samples={
         "methods": ["alibi_table8", "rope_affine", "lc_affine"],
         "seed": 0,
