@@ -64,6 +64,7 @@ ROOMS: Mapping[str, Mapping[str, str]] = {
         "near_lags/samples": "samples:EXPERIMENT",
         "near_lags/wide": "near_lags:WIDE",
         "wikitext_bytes": "wikitext:EXPERIMENT",
+        "your_model/extension": "extension:EXPERIMENT",
     },
 }
 _PLACES = {
