@@ -55,8 +55,8 @@ _ROOMS = {
     "diagnostics": ("effective_mass", "functional_energy", "leave_one_order_out"),
 }
 _MODULES = (
-    *("attention", "bench", "conventions", "data", "diagnostics", "experiments", "interactive"),
-    *("kernels", "models", "plotting", "positions", "record", "training"),
+    *("attention", "bench", "conventions", "data", "diagnostics", "experiments", "integrations"),
+    *("interactive", "kernels", "models", "plotting", "positions", "record", "training"),
 )
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 

@@ -19,6 +19,7 @@ ORDER = [
     "kernels",
     "attention",
     "models",
+    "integrations",
     "data",
     "training",
     "diagnostics",
