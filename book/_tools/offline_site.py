@@ -32,6 +32,19 @@ def copy_mathjax(app: Sphinx) -> None:
         copy_asset(source / part, target if (source / part).is_dir() else target.parent)
 
 
+def write_pages(app: Sphinx) -> None:
+    """The explorer and the page for addresses that do not exist, each one file beside the others."""
+    if app.builder.format != "html":
+        return
+    from lost_page import lost_page
+
+    from pjrope.interactive.space import space_page
+
+    out = Path(app.outdir)
+    out.joinpath("explorer.html").write_text(space_page("index.html"), encoding="utf8")
+    out.joinpath("404.html").write_text(lost_page(Path(app.srcdir)), encoding="utf8")
+
+
 def mend_roles(app: Sphinx, page: str, template: str, context: dict, doctree: object) -> None:
     """Replace the bibliography role that docutils writes and ARIA has withdrawn."""
     if "body" in context:
@@ -40,6 +53,7 @@ def mend_roles(app: Sphinx, page: str, template: str, context: dict, doctree: ob
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", copy_mathjax)
+    app.connect("builder-inited", write_pages)
     app.connect("html-page-context", mend_roles)
     app.config.mathjax_path = "mathjax/tex-mml-chtml.js"
     return {"parallel_read_safe": True, "parallel_write_safe": True}
