@@ -9,6 +9,7 @@ from .language import SHEARS, linear_reader, reader_accuracy, reader_curves
 from .lightcone import lightcone_curves, lightcone_explorer
 from .order import SCHEMES, lag_score_rows, lag_scores
 from .plane import Plane
+from .player import NotePlayer, draw_roll
 from .rope import EXTENSIONS, rope_score_curves, rope_scores
 from .speed import fold_error, fold_error_curves, fold_errors
 from .union import union_curves, union_explorer, union_roots
@@ -16,12 +17,14 @@ from .union import union_curves, union_explorer, union_roots
 __all__ = [
     "Choice",
     "InteractiveFigure",
+    "NotePlayer",
     "Plane",
     "Slider",
     "EXTENSIONS",
     "SCHEMES",
     "SHEARS",
     "attention_window",
+    "draw_roll",
     "fold_error",
     "fold_error_curves",
     "fold_errors",
