@@ -45,7 +45,7 @@ def score_mod(
     held = next((x.device for x in (*kernel.parameters(), *kernel.buffers())), None)
     table = kernel.lag_bias(at.to(held))
     assert table is not None  # needs_bias has seen that there is one
-    flat = table.to(device=device).reshape(-1).contiguous()
+    flat = table.to(device=device, dtype=torch.float32).reshape(-1).contiguous()
     width, middle = len(at), length - 1
 
     def add_bias(score: Tensor, batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:

@@ -23,13 +23,15 @@ class KernelBias(nn.Module):
         super().__init__()
         needs_bias(kernel)
         self.kernel = kernel
+        # Follows the number type of the model; kernels themselves stay in fp32.
+        self.register_buffer("like", torch.zeros(()), persistent=False)
 
     def forward(self, queries: int, keys: int) -> Tensor:
         """The bias; the queries are the last of the keys."""
-        device = next((x.device for x in (*self.parameters(), *self.buffers())), None)
-        at = torch.arange(1 - keys, keys, device=device)
-        table = self.kernel.lag_bias(at)
+        like = self.get_buffer("like")
+        table = self.kernel.lag_bias(torch.arange(1 - keys, keys, device=like.device))
         assert table is not None  # needs_bias has seen that there is one
+        table = table.to(like.dtype)
         # A row is a window into the mirrored table: along it the lag falls by one a key.
         return table.flip(-1).unfold(-1, keys, 1)[:, :keys].flip(1)[:, keys - queries :]
 
@@ -65,7 +67,7 @@ def attach(model: nn.Module, kernel: PositionKernel) -> KernelBias:
             f"{type(kernel).__name__} was made for {wanted} heads, the model has "
             f"{' and '.join(map(str, sorted(heads)))}"
         )
-    found.to(next(model.parameters()).device)
+    found.to(next(model.parameters()))
     layers.rel_pos = found
     return found
 
