@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .attention import AttentionLayer, KVCache, attend, attend_plan
+    from .diagnosis import diagnose
     from .diagnostics import effective_mass, functional_energy, leave_one_order_out
     from .kernels import (
         Affine,
@@ -53,10 +54,12 @@ _ROOMS = {
     "models": ("Decoder", "DecoderConfig"),
     "training": ("TrainConfig", "evaluate", "train"),
     "diagnostics": ("effective_mass", "functional_energy", "leave_one_order_out"),
+    "diagnosis": ("diagnose",),
 }
 _MODULES = (
-    *("attention", "bench", "conventions", "data", "diagnostics", "experiments", "integrations"),
-    *("interactive", "kernels", "models", "plotting", "positions", "record", "training"),
+    *("attention", "bench", "conventions", "data", "diagnosis", "diagnostics", "experiments"),
+    *("integrations", "interactive", "kernels", "models", "plotting", "positions", "record"),
+    "training",
 )
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
@@ -89,6 +92,7 @@ __all__ = [
     "effective_mass",
     "functional_energy",
     "leave_one_order_out",
+    "diagnose",
 ]
 
 

@@ -1,4 +1,4 @@
-"""The command line: `pjrope data`, `list`, `run`, `show`, `ledger`, `bench`.
+"""The command line: `pjrope data`, `list`, `run`, `show`, `ledger`, `diagnose`, `bench`.
 
 Modules that import torch are imported inside the commands, so that --help answers at once.
 """
@@ -79,6 +79,14 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     ledger.add_argument("--json", action="store_true", help="plain data, with every interval")
     ledger.add_argument("--out", type=_path, metavar="FILE", help="write there, as UTF-8")
     ledger.set_defaults(command=commands.ledger)
+
+    diagnose = parsers.add_parser(
+        "diagnose", help="which kind of position your own text, tokens, MIDI or series use"
+    )
+    if words[:1] == ["diagnose"]:
+        from pjrope.diagnosis import command as diagnose_command
+
+        diagnose_command.add_arguments(diagnose)
 
     bench = parsers.add_parser("bench", help="time the backends, against peers and against none")
     if words[:1] == ["bench"]:

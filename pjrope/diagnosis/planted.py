@@ -1,0 +1,101 @@
+"""Series with a known sector and order, to test a diagnosis on: the truth is planted.
+
+Token t+1 copies the token d back from t, with d drawn from the softmax of a bias b(d) over the lags
+0 ... L-1; one token in ten is drawn at random. An attention layer with the bias b predicts such a series
+best, so the sector and order of b are what a diagnosis should name.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ..positions import coordinates
+from .source import Source, source_of
+
+__all__ = ["PLANTED", "Planted", "planted_series"]
+
+NOISE = 0.1
+ALPHABET = 16
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A bias of one sector.
+
+    Attributes:
+        sector: "affine", "near", "fj" or "lc".
+        order: of a jet; None for the others.
+        size: amplitude of a jet at x = 1, slope of the line per L tokens, or largest entry of the table; nats.
+        turns: of a jet, per L tokens.
+    """
+
+    sector: str
+    order: int | None
+    size: float
+    turns: float = 0.0
+
+    @property
+    def name(self) -> str:
+        order = "" if self.order is None else f"{self.order}"
+        return f"{self.sector}{order}-{self.size:g}"
+
+    def bias(self, length: int) -> Tensor:
+        """``(L,)`` b(d) for d = 0 ... L-1, nats, fp64."""
+        d = torch.arange(length).double()
+        x = d / length
+        if self.sector == "affine":
+            return -self.size * x
+        if self.sector == "near":
+            table = torch.zeros_like(d)
+            pattern = torch.tensor([0.2, 1.0, 0.0, 0.9, 0.1, 0.8, 0.0, 0.6]).double()
+            table[: len(pattern)] = self.size * pattern
+            return table
+        assert self.order is not None, "a jet has an order"
+        omega = 2 * math.pi * self.turns / length
+        if self.sector == "fj":
+            return self.size * x**self.order * torch.cos(omega * d)
+        beta = d / torch.hypot(d, torch.tensor(float(length)).double())
+        return self.size * beta**self.order * torch.cos(omega * coordinates.phase(d, length))
+
+
+# Ten truths; sizes make each bias clear to an attention layer that has the sector.
+PLANTED = (
+    Planted("affine", None, 24.0),
+    Planted("affine", None, 8.0),
+    Planted("near", None, 5.0),
+    Planted("near", None, 7.0),
+    Planted("fj", 0, 4.0, turns=7.3),
+    Planted("fj", 1, 8.0, turns=9.6),
+    Planted("fj", 2, 10.0, turns=8.4),
+    Planted("lc", 0, 4.0, turns=9.2),
+    Planted("lc", 1, 9.0, turns=11.7),
+    Planted("lc", 2, 14.0, turns=10.3),
+)
+
+
+def planted_series(truth: Planted, tokens: int = 60_000, *, length: int = 64, seed: int) -> Source:
+    """A series that copies its past with the odds of a planted bias.
+
+    Args:
+        truth: the bias.
+        tokens: how many.
+        length: L, tokens; no lag is longer.
+        seed: of the draws.
+
+    Returns:
+        a source of 16 symbols.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    odds = truth.bias(length).softmax(0)
+    back = torch.multinomial(odds, tokens, replacement=True, generator=generator).tolist()
+    fresh = torch.randint(ALPHABET, (tokens,), generator=generator).tolist()
+    noisy = (torch.rand(tokens, generator=generator) < NOISE).tolist()
+    made: list[int] = []
+    for t in range(tokens):
+        at = t - 1 - back[t]
+        made.append(fresh[t] if noisy[t] or at < 0 else made[at])
+    return source_of(made, name=truth.name, notes=["Planted: " + truth.name + "."])
