@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..kernels import ALiBi, NoPE, PJBias, PJInit, PositionKernel, RoPE
 from ..kernels._values import softplus_inverse
 from ..kernels.alibi import alibi_slopes
 from ..models import Decoder, DecoderConfig
+from ..positions import coordinates
 
 __all__ = [
     "ARMS",
@@ -130,19 +131,20 @@ def kernel_of(cell: Cell, shape: Shape) -> PositionKernel:
         length,
         max_order=shape.max_order,
         sectors=sectors,
+        share_omega=False,
         near_size=shape.near_size,
         init=PJInit(gates=cell.start or "uniform", zeta_scale=0.1),
     )
 
 
-def build(cell: Cell, shape: Shape, vocab: int, omega: Tensor) -> Decoder:
+def build(cell: Cell, shape: Shape, vocab: int, omega: Mapping[str, Tensor]) -> Decoder:
     """The model of a cell before training; backbones of equal seeds are equal bit for bit.
 
     Args:
         cell: which.
         shape: its size.
         vocab: number of ids.
-        omega: ``(H,)`` starting frequencies of the jets, radians per token.
+        omega: jet sector → ``(H,)`` starting frequencies, radians per token.
     """
     config = DecoderConfig(
         vocab=vocab,
@@ -162,10 +164,12 @@ def build(cell: Cell, shape: Shape, vocab: int, omega: Tensor) -> Decoder:
 
 
 @torch.no_grad()
-def _start(kernel: PJBias, shape: Shape, omega: Tensor) -> None:
+def _start(kernel: PJBias, shape: Shape, omega: Mapping[str, Tensor]) -> None:
     """Frequencies from the data, and slopes spread over the heads as ALiBi's are."""
-    if {"fj", "lc"} & set(kernel.sectors):
-        kernel.omega.copy_(omega)
+    if jets := [s for s in ("fj", "lc") if s in kernel.sectors]:
+        kernel.omega.copy_(omega[jets[0]])
+    if len(jets) > 1:
+        kernel.lc_omega.copy_(omega["lc"])
     if "affine" in kernel.sectors:
         slopes = torch.as_tensor(alibi_slopes(shape.heads)).double() * shape.length
         kernel.raw_affine_slope.copy_(softplus_inverse(slopes))
@@ -176,32 +180,40 @@ def match_rates(tokens: Tensor, length: int) -> Tensor:
     return torch.stack([(tokens[d:] == tokens[:-d]).double().mean() for d in range(1, length + 1)])
 
 
-def starting_frequencies(tokens: Tensor, shape: Shape) -> Tensor:
-    """Frequencies at which jets start: the strongest periods of the match rate.
+def starting_frequencies(tokens: Tensor, shape: Shape) -> dict[str, Tensor]:
+    """Frequencies at which jets start: the strongest periods of the match rate, each sector by its clock.
 
     A frequency hardly moves in a short training, so it must start near the one that is needed. The
-    match rate over the lags 1 ... L is a function of the data alone; its highest spectral peaks, at
-    least half a turn apart, give a frequency a head, and what is missing is filled evenly.
+    match rate over the lags 1 ... L is a function of the data alone. Its spectral peaks over d, and over
+    the light cone's phase L asinh(d/L), at least a turn apart, give a frequency a head.
 
     Args:
         tokens: ``(n,)`` training tokens, n > L.
         shape: heads and L.
 
     Returns:
-        ``(H,)`` radians per token, between one turn per L tokens and half a turn per token.
+        "fj" and "lc": ``(H,)`` radians per token, between one turn per L tokens and half a turn per
+        token.
     """
-    length, heads = shape.length, shape.heads
+    length = shape.length
     rate = match_rates(tokens, length)
     lags = torch.arange(1, length + 1).double()
     line = torch.stack([torch.ones_like(lags), lags, 1 / lags], 1)  # recency is no period
     rest = rate - line @ torch.linalg.lstsq(line, rate[:, None]).solution[:, 0]
-    turns = torch.arange(4, 2 * length + 1).double() / 4  # 1 ... L/2, a quarter apart
-    power = torch.exp(-2j * math.pi * turns[:, None] * lags / length) @ rest.to(torch.complex128)
+    clocks = {"fj": lags, "lc": coordinates.phase(lags, length)}
+    return {name: _peaks(rest, clock, shape) for name, clock in clocks.items()}
+
+
+def _peaks(values: Tensor, clock: Tensor, shape: Shape) -> Tensor:
+    length = shape.length
+    turns = torch.arange(8, 4 * length + 1).double() / 8  # 1 ... L/2, an eighth apart
+    waves = torch.exp(-2j * math.pi * turns[:, None] * clock / length)
+    power = (waves @ values.to(torch.complex128)).abs()
     chosen: list[float] = []
-    for at in power.abs().argsort(descending=True, stable=True).tolist():
+    for at in power.argsort(descending=True, stable=True).tolist():
         turn = float(turns[at])
-        if all(abs(turn - other) >= 0.5 for other in chosen):
+        if all(abs(turn - other) >= 1 for other in chosen):
             chosen.append(turn)
-        if len(chosen) == heads:
+        if len(chosen) == shape.heads:
             break
     return torch.tensor(sorted(chosen)).double() * 2 * math.pi / length

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -18,6 +19,7 @@ from ..diagnostics import (
     leave_one_out_loss,
     sector_functions,
     sector_summary,
+    sectors_of,
 )
 from ..experiments.engine.store import parse, write
 from ..kernels import PJBias
@@ -43,7 +45,13 @@ def _path(folder: Path, cell: Cell) -> Path:
 
 
 def run_cell(
-    cell: Cell, plan: Plan, data: Data, omega: Tensor, *, folder: Path | None, device: str
+    cell: Cell,
+    plan: Plan,
+    data: Data,
+    omega: Mapping[str, Tensor],
+    *,
+    folder: Path | None,
+    device: str,
 ) -> dict[str, Any]:
     """Train the model of a cell, or go on with it, and read it.
 
@@ -51,7 +59,7 @@ def run_cell(
         cell: which.
         plan: steps and shape.
         data: what it is trained and read on.
-        omega: ``(H,)`` starting frequencies, radians per token.
+        omega: jet sector → ``(H,)`` starting frequencies, radians per token.
         folder: where checkpoints and findings are kept; None keeps nothing.
         device: torch device.
 
@@ -149,12 +157,15 @@ def _drawn(model: Decoder, length: int) -> list[dict[str, Any]]:
         assert isinstance(kernel, PJBias)
         sectors = sector_functions(kernel, lags)
         total = torch.stack(list(sectors.values())).sum(0)
-        turns = kernel.omega * length / 6.283185307179586 if hasattr(kernel, "omega") else None
         found.append(
             {
                 "layer": layer,
                 "total": [_short(row) for row in total.tolist()],
-                "turns": None if turns is None else _short(turns.tolist()),
+                "turns": {
+                    name: _short((sector.omega * length / (2 * math.pi)).tolist())
+                    for name, sector in sectors_of(kernel).items()
+                    if sector.omega is not None
+                },
             }
         )
     return found

@@ -112,7 +112,7 @@ def kernels(report: Report) -> list[str]:
         for head, bias in enumerate(layer["total"]):
             middle = sum(bias[:length]) / length
             points = [(float(d), b - middle) for d, b in enumerate(bias)]
-            turns = f", {layer['turns'][head]:.1f} turns per L" if layer["turns"] else ""
+            turns = f", {layer['turns']['fj'][head]:.1f} turns per L"
             style = HEADS[head % len(HEADS)]
             lines.append(Line(f"head {head}{turns}", style, points, dash=head % 4, marks=False))
         chart = line_chart(

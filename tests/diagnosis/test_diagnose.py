@@ -159,7 +159,7 @@ def test_a_training_goes_on_from_its_checkpoint(tokens, tmp_path):
 def test_frequencies_start_at_the_periods_of_the_data():
     t = torch.arange(4000)
     shape = Shape(length=64, heads=2)
-    found = starting_frequencies(t % 8, shape) * 64 / (2 * torch.pi)
+    found = starting_frequencies(t % 8, shape)["fj"] * 64 / (2 * torch.pi)
     assert found.min() >= 1 and (found - 8).abs().min() < 1e-9
     assert match_rates(t % 8, 16).tolist() == [0.0] * 7 + [1.0] + [0.0] * 7 + [1.0]
 
