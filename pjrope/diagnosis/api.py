@@ -75,9 +75,7 @@ def diagnose(
     device = _device(device)
     folder = None if out is None else Path(out).expanduser()
     if folder is not None and fresh:
-        for part in ("cells", "training"):
-            shutil.rmtree(folder / part, ignore_errors=True)
-        (folder / "plan.json").unlink(missing_ok=True)
+        _forget(folder)
     asked = {
         "minutes": None if steps else float(minutes),
         "steps": steps,
@@ -97,6 +95,12 @@ def diagnose(
             cells.append(found or run_cell(cell, plan, data, omega, folder=folder, device=device))
     evidence = gather(cells, plan, data, len(source))
     return Report(source, decide(evidence), plan=plan, evidence=evidence, cells=cells)
+
+
+def _forget(folder: Path) -> None:
+    for part in ("cells", "training"):
+        shutil.rmtree(folder / part, ignore_errors=True)
+    (folder / "plan.json").unlink(missing_ok=True)
 
 
 def _source(tokens: Any, name: str | None) -> Source:

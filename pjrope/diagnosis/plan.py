@@ -110,7 +110,7 @@ def training_config(shape: Shape, steps: int) -> TrainConfig:
         warmup=max(1, steps // 20),
         final_lr=0.1,
         clip=1.0,
-        position_lr=15.0,
+        position_lr=40.0,
         gate_lr=10.0,
         omega_lr=0.1,
         log_every=max(1, -(-steps // CHECKS)),
