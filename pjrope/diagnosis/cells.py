@@ -83,26 +83,24 @@ def run_cell(
         progress=False,
         watch=held_out,
     )
-    found: dict[str, Any] = {
-        "arm": cell.arm,
-        "start": cell.start,
-        "seed": cell.seed,
-        "curve": [
-            {"step": row["step"], "train": row["loss"], "held_out": row["watched"]}
-            for row in training.rows
-        ],
-        "losses": {
-            str(row["length"]): _short(row["segments"])
-            for row in evaluate(model, data.windows, lengths=shape.lengths)
-        },
-    }
+    found: dict[str, Any] = {"curve": _curve(training.rows), **_losses(model, data, plan)}
+    found |= {"arm": cell.arm, "start": cell.start, "seed": cell.seed}
     if cell.arm in (*SINGLES, UNION):
         begun = build(cell, shape, data.vocab, omega)
         found |= _reading(model, begun, data.windows, plan, whole=cell.arm == UNION)
-    if folder is not None:
+    if folder is not None and work is not None:
         write(_path(folder, cell), found)
-        shutil.rmtree(work, ignore_errors=True) if work else None
+        shutil.rmtree(work, ignore_errors=True)
     return found
+
+
+def _curve(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, float]]:
+    return [{"step": r["step"], "train": r["loss"], "held_out": r["watched"]} for r in rows]
+
+
+def _losses(model: Decoder, data: Data, plan: Plan) -> dict[str, Any]:
+    rows = evaluate(model, data.windows, lengths=plan.shape.lengths)
+    return {"losses": {str(row["length"]): _short(row["segments"]) for row in rows}}
 
 
 def _reading(
