@@ -20,7 +20,7 @@ from .report import Report
 from .rules import FEWEST_TOKENS, decide, too_little
 from .source import InputError, Source, source_of
 
-__all__ = ["diagnose"]
+__all__ = ["checked_device", "diagnose"]
 
 
 def diagnose(
@@ -72,7 +72,7 @@ def diagnose(
     source = _source(tokens, name)
     if len(source) < FEWEST_TOKENS:
         return Report(source, too_little(len(source)))
-    device = _device(device)
+    device = checked_device(device)
     folder = None if out is None else Path(out).expanduser()
     if folder is not None and fresh:
         _forget(folder)
@@ -115,7 +115,8 @@ def _source(tokens: Any, name: str | None) -> Source:
     return source_of(tokens, name=name or "tokens")
 
 
-def _device(device: str) -> str:
+def checked_device(device: str) -> str:
+    """Turn "auto" into what there is; an InputError for another device than cpu and cuda."""
     if device not in ("auto", "cpu", "cuda"):
         raise InputError(f"device is {device!r}: choose from auto, cpu, cuda")
     if device == "cuda" and not torch.cuda.is_available():

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("files", nargs="+", metavar="FILE", help="files of one kind")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="files of one kind")
     parser.add_argument("--minutes", type=_minutes, default=10.0, help="budget; default 10")
     parser.add_argument("--out", type=Path, help="folder; default ./pjrope-diagnosis/NAME")
     parser.add_argument(
@@ -53,6 +53,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fresh", action="store_true", help="forget what the folder holds")
     parser.add_argument(
         "--resume", action="store_true", help="go on where it stopped; this is also the default"
+    )
+    parser.add_argument(
+        "--planted",
+        action="store_true",
+        help="no file: diagnose ten series whose sector is known (about 25 core-minutes)",
     )
     parser.set_defaults(command=run)
 
@@ -80,6 +85,10 @@ def run(args: argparse.Namespace) -> int:
     from .source import InputError
 
     try:
+        if args.planted:
+            return _planted(args)
+        if not args.files:
+            raise InputError("no FILE: name the files to diagnose (see pjrope diagnose --help)")
         shape = _shape(args.length)
         if args.seeds < 1 or (args.steps is not None and args.steps < 2):
             raise InputError("--seeds needs at least 1, --steps at least 2")
@@ -102,6 +111,20 @@ def run(args: argparse.Namespace) -> int:
         return BAD_INPUT
     print(report.text())
     print(f"\nWritten to {html} and {data}")
+    return 0
+
+
+def _planted(args: argparse.Namespace) -> int:
+    from .api import checked_device
+    from .planted import run_planted
+
+    device = checked_device(args.device)
+    out = args.out or Path("pjrope-diagnosis") / "planted"
+    rows = run_planted(out, steps=args.steps or 300, device=device)
+    for row in rows:
+        leads = row["leading"] or " or ".join(row["rivals"]) or "none"
+        print(f"{row['name']:<12} planted {row['sector']:<7} leading {leads:<14} {row['verdict']}")
+    print(f"found {sum(row['found'] for row in rows)} of {len(rows)}; reports in {out}")
     return 0
 
 

@@ -37,7 +37,9 @@ def body(report: Report, *, standalone: bool = True) -> str:
     inside = "\n".join(part for part in parts if part)
     if standalone:
         return f"<main>{inside}</main>"
-    return f'<div class="pj-report"><style>{CSS}</style><main>{inside}</main></div>'
+    for level in ("h1", "h2"):  # a notebook has headings of its own
+        inside = inside.replace(f"<{level}>", f"<p class='{level}'>").replace(f"</{level}>", "</p>")
+    return f'<div class="pj-report"><style>{CSS}</style>{inside}</div>'
 
 
 def _head(report: Report) -> str:

@@ -19,7 +19,7 @@ __all__ = ["FORMAT", "Report"]
 FORMAT = 1  # of the JSON
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """What a diagnosis found.
 
@@ -36,6 +36,9 @@ class Report:
     plan: Plan | None = None
     evidence: Evidence | None = None
     cells: Sequence[dict[str, Any]] = field(default_factory=tuple)
+
+    def __repr__(self) -> str:
+        return f"<Report of {self.source.name}: {self.verdict}>"
 
     @property
     def verdict(self) -> str:

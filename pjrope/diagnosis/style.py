@@ -31,8 +31,8 @@ CSS = (
 body.pj-report{margin:0}
 .pj-report{background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
 .pj-report main{max-width:72rem;margin:0 auto;padding:1rem}
-.pj-report h1{font-size:1.6rem;line-height:1.25;margin:.5rem 0;overflow-wrap:anywhere}
-.pj-report h2{font-size:1.2rem;margin:1.6rem 0 .4rem}
+.pj-report h1,.pj-report p.h1{font-weight:700;font-size:1.6rem;line-height:1.25;margin:.5rem 0;overflow-wrap:anywhere}
+.pj-report h2,.pj-report p.h2{font-weight:700;font-size:1.2rem;margin:1.6rem 0 .4rem}
 .pj-report p{max-width:46rem;margin:.4rem 0}
 .pj-report .verdict{background:var(--card);border-left:4px solid var(--rope);padding:.6rem 1rem}
 .pj-report .verdict p{font-size:1.1rem}

@@ -209,6 +209,24 @@ def test_planted_biases_are_what_they_say():
     assert set(rates.argsort(descending=True)[:3].tolist()) >= {1}
 
 
+def test_planted_series_are_diagnosed_one_after_the_other(tmp_path, monkeypatch, capsys):
+    from pjrope.diagnosis import planted
+
+    monkeypatch.setattr(planted, "PLANTED", PLANTED[:2])
+    monkeypatch.setattr(planted, "Shape", lambda **_: TINY)
+    monkeypatch.setattr(
+        planted, "planted_series", lambda t, seed: planted_series(t, 20_000, seed=seed)
+    )
+    words = ["diagnose", "--planted", "--steps", "3", "--out", str(tmp_path), "--device", "cpu"]
+    assert cli.main(words) == 0
+    told = capsys.readouterr().out
+    assert "affine-24" in told and " of 2; reports in" in told
+    rows = json.loads((tmp_path / "planted.json").read_text())
+    assert [row["sector"] for row in rows] == ["affine", "affine"]
+    assert all(row["found"] == (row["leading"] == row["sector"]) for row in rows)
+    assert (tmp_path / "affine-8" / "report.html").is_file()
+
+
 def test_command_line(tmp_path, tokens, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "die.bin"
@@ -220,6 +238,7 @@ def test_command_line(tmp_path, tokens, capsys, monkeypatch):
     assert "Verdict: too little data" in told and "report.html" in told
     assert (tmp_path / "pjrope-diagnosis" / "die.bin" / "report.html").is_file()
     for words in (
+        [],
         ["no.txt"],
         [str(path), "--kind", "bytes", "--length", "65"],
         [str(path), "--kind", "bytes", "--seeds", "0"],
