@@ -1,0 +1,101 @@
+"""Every recipe of the usage page, run as a reader would run it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+PAGE = Path(__file__).resolve().parents[2] / "book" / "appendix" / "usage.md"
+RECIPES = re.findall(
+    r"^## (\d+)\. ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```",
+    PAGE.read_text(encoding="utf8"),
+    re.M | re.S,
+)
+NEEDS_HF = {"6", "7"}
+
+
+def run(number):
+    (code,) = [code for n, _, code in RECIPES if n == number]
+    names = {}
+    torch.manual_seed(0)
+    exec(compile(code, f"usage.md, recipe {number}", "exec"), names)
+    return names
+
+
+def moments(names):
+    assert names["y"].shape == (1, 8, 512, 64) and names["kernel"].rotates
+
+
+def learned(names):
+    assert names["losses"][-1] < 0.7 * names["losses"][0]
+
+
+def the_same(names):
+    tokens = torch.arange(12)[None]
+    assert torch.equal(names["model"](tokens), names["same_model"](tokens))
+    assert names["same_kernel"].spec == names["kernel"].spec
+
+
+def decoded(names):
+    assert_close(names["decoded"], names["full"], rtol=0, atol=1e-5)
+
+
+def near(names):
+    assert names["bias"].shape == (4, 12)
+    names["table"].table.data[:, 3] = 1.0
+    changed = names["kernel"].lag_bias(torch.arange(12)) - names["bias"]
+    assert torch.nonzero(changed[0]).flatten().tolist() == [3]
+
+
+def attached(names):
+    tokens = torch.arange(1, 10)[None]
+    with torch.no_grad():
+        assert torch.equal(
+            names["again"].eval()(tokens).logits, names["model"].eval()(tokens).logits
+        )
+    slopes = names["huggingface"].attached(names["again"])[0].slope
+    assert_close(slopes, torch.full((4,), 2.0))
+
+
+def extended(names):
+    assert (
+        names["rope"].extension.scale == 4.0
+        and names["model"].config.max_position_embeddings == 1024
+    )
+    assert len(names["names"]) == 2 and all("raw_slope" in name for name in names["names"])
+
+
+def asked(names):
+    assert (
+        {row["layer"] for row in names["sizes"]} == {0, 1} == {r["layer"] for r in names["layers"]}
+    )
+    assert all(0 < row["share_near"] < 1 for row in names["layers"])
+
+
+def biased(names):
+    causal, free = names["ours"]
+    assert_close(names["dense"], causal, rtol=0, atol=1e-5)
+    assert_close(names["flexible"], free, rtol=0, atol=1e-5)
+
+
+def numbers(names):
+    assert names["curves"].shape == (4, 512) and names["curves"].dtype == "float64"
+
+
+CHECKS = [moments, learned, the_same, decoded, near, attached, extended, asked, biased, numbers]
+
+
+def test_there_are_ten():
+    assert [number for number, _, _ in RECIPES] == [str(n) for n in range(1, 11)]
+    assert len(re.findall("```python", PAGE.read_text(encoding="utf8"))) == len(CHECKS) == 10
+
+
+@pytest.mark.parametrize(("number", "title", "code"), RECIPES, ids=[r[1] for r in RECIPES])
+def test_recipe(number, title, code):
+    if number in NEEDS_HF:
+        pytest.importorskip("transformers", minversion="5")
+    CHECKS[int(number) - 1](run(number))
