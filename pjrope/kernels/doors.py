@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from ._values import keep_wide
-from .registry import kernel_from_spec
 
 NARROW = (torch.float16, torch.bfloat16)
 
@@ -32,12 +31,21 @@ class KeptWide(nn.Module):
         return super()._apply(lambda t: keep_wide(fn, t), recurse)
 
     def _fixed(self, name: str, device: torch.device) -> Tensor:
-        """A fixed value made anew from the spec, and kept."""
-        with torch.device("cpu"):
-            value = kernel_from_spec(self.spec)._buffers[name]
-        assert value is not None  # a buffer of this kernel is one of its spec's
-        kept = self._buffers[name] = value.to(device)
+        """A fixed value made anew from the spec, and kept; its own where no spec makes it."""
+        value = self._made_anew(name)
+        value = super().__getattr__(name) if value is None else value
+        value = value.float() if value.dtype in NARROW else value
+        kept = self._buffers[name] = value if value.is_meta else value.to(device)
         return kept
+
+    def _made_anew(self, name: str) -> Tensor | None:
+        """The value that the spec gives; None for a class of the user that its spec does not build."""
+        arguments = {key: value for key, value in self.spec.items() if key != "kernel"}
+        try:
+            with torch.device("cpu"):
+                return type(self).from_arguments(arguments)._buffers.get(name)
+        except (TypeError, ValueError):
+            return None
 
     def _load_from_state_dict(
         self, state_dict: dict[str, Any], prefix: str, local_metadata: Any, *rest: Any
@@ -53,6 +61,8 @@ class KeptWide(nn.Module):
                 continue
             # Made anew: after to_empty() the kernel's own buffer holds whatever memory held.
             fixed = self._fixed(name, given.device if own.is_meta else own.device)
+            if fixed.is_meta:  # nothing says what it must be
+                continue
             if (found := _differing(given, fixed)) is not None:
                 errors.append(
                     f"{prefix}{name} is {found} in this {type(self).__name__}, which does not train "

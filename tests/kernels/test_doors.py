@@ -9,7 +9,7 @@ import torch
 from torch.func import functional_call
 
 from pjrope import JordanRoPE, PJBias, RoPE
-from pjrope.kernels import ALiBi, PJInit, kernel_from_spec
+from pjrope.kernels import ALiBi, PJInit, PositionKernel, kernel_from_spec
 from tests.kernels.catalogue import HEADS, kernels
 
 NARROW = (torch.bfloat16, torch.float16)
@@ -149,3 +149,58 @@ def test_meta_kernels_load_with_their_fixed_values():
     kernel.load_state_dict(source.state_dict(), assign=True)
     for (name, got), (_, want) in zip(kernel.named_buffers(), source.named_buffers(), strict=True):
         assert torch.equal(got, want), name
+
+
+class Near(PositionKernel, register=False):
+    """A user's kernel: its buffer comes from no argument that a spec could hold."""
+
+    def __init__(self, values):
+        super().__init__()
+        self.register_buffer("values", values)
+
+    def lag_bias(self, lags):
+        return -self.values[:, None] * lags.double()
+
+
+class Steep(PositionKernel, register=False):
+    """A user's kernel that its own spec builds, though no registry knows it."""
+
+    def __init__(self, heads, slope=0.1):
+        super().__init__(heads=heads, slope=slope)
+        self.register_buffer("values", torch.full((heads,), slope, dtype=torch.float64))
+
+    def lag_bias(self, lags):
+        return -self.values[:, None] * lags.double()
+
+
+OWN = {
+    "no argument": lambda: Near(torch.tensor([0.1, 0.3], dtype=torch.float64)),
+    "its own spec": lambda: Steep(2),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("name", OWN)
+def test_a_kernel_that_no_registry_knows_goes_through_every_door(name, door):
+    want, got = OWN[name](), OWN[name]()
+    DOORS[door](got, torch.bfloat16)
+    exact = name == "its own spec" or door != "data"  # a value that was cast itself is lost
+    a, b = got.lag_bias(POSITIONS), want.lag_bias(POSITIONS)
+    torch.testing.assert_close(a, b, rtol=1e-12 if exact else 0.01, atol=0)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_fixed_values_are_verified_though_no_registry_knows_the_kernel(name):
+    kernel = OWN[name]()
+    state = {"values": kernel.values + 1}
+    with pytest.raises(RuntimeError, match=r"values is 1\.1 in this state_dict, 0\.1"):
+        kernel.load_state_dict(state)
+
+
+def test_a_meta_kernel_takes_what_is_loaded_where_nothing_says_what_it_must_be():
+    with torch.device("meta"):
+        kernel = Near(torch.empty(2))
+    kernel.load_state_dict({"values": torch.tensor([0.1, 0.3])}, assign=True)
+    torch.testing.assert_close(
+        kernel.lag_bias(torch.ones(1))[:, 0], -torch.tensor([0.1, 0.3]).double()
+    )

@@ -25,7 +25,7 @@ from .loop import first, transformed
 # torch's CPU kernel reads keys for four times as many queries at once, which pays in long sequences.
 FORWARD_ROWS, LONG_ROWS = 256, 1024
 LONG = 16384  # keys
-PIECE = 4096  # lags whose bias is computed at once
+PIECE = 2048  # lags whose bias is computed at once
 BACKWARD_ROWS = 128  # of one head at a time: two such blocks of logits then fit the cache
 
 
@@ -53,31 +53,34 @@ def mirrored(call: Call) -> Tensor:
     Returns:
         ``(H, K + Q - 1)`` in fp32 or better; under causality the last Q - 1 are -inf.
     """
-    masks, offset = call.masks, call.offset or 0
-    if masks.causal is True and call.table is not None and offset == 0:
-        values = call.table[:, : call.keys].flip(1)
-    else:
-        stop = 0 if masks.causal else 1 - call.queries
-        apart = torch.arange(call.keys - 1, stop - 1, -1, device=call.q.device)
-        values = _in_pieces(call, apart + offset)
-    values = values.to(wide(call.q))
-    if masks.causal == "strict" or masks.window is not None:
-        stop = call.keys - values.shape[1]
-        apart = torch.arange(call.keys - 1, stop - 1, -1, device=values.device)
-        hidden = (
-            apart == 0 if masks.causal == "strict" else torch.zeros_like(apart, dtype=torch.bool)
-        )
-        if masks.window is not None:
-            hidden = hidden | (apart.abs() >= masks.window)
-        values = values.masked_fill(hidden, -torch.inf)
-    return pad(values, (0, call.queries - 1), value=-torch.inf) if masks.causal else values
-
-
-def _in_pieces(call: Call, lags: Tensor) -> Tensor:
-    """The bias at these lags; without gradients piece by piece, so that fp64 terms stay small."""
+    masks, number = call.masks, wide(call.q)
+    stop = 0 if masks.causal else 1 - call.queries
+    apart = torch.arange(call.keys - 1, stop - 1, -1, device=call.q.device)
+    hidden = None
+    if masks.causal == "strict":
+        hidden = apart == 0
+    if masks.window is not None:
+        far = apart.abs() >= masks.window
+        hidden = far if hidden is None else hidden | far
+    after = call.queries - 1 if masks.causal else 0
     if call.training:
-        return bias_at(call, lags)
-    return torch.cat([bias_at(call, piece) for piece in lags.split(PIECE)], dim=1)
+        values = _values(call, apart).to(number)
+        values = values if hidden is None else values.masked_fill(hidden, -torch.inf)
+        return pad(values, (0, after), value=-torch.inf) if after else values
+    w = apart.new_full((call.q.shape[1], len(apart) + after), -torch.inf, dtype=number)
+    for start in range(0, len(apart), PIECE):
+        own = slice(start, min(start + PIECE, len(apart)))
+        w[:, own] = _values(call, apart[own])
+        if hidden is not None:
+            w[:, own].masked_fill_(hidden[own], -torch.inf)
+    return w
+
+
+def _values(call: Call, apart: Tensor) -> Tensor:
+    """The bias of pairs whose indices lie so far apart, from the call's table where it has one."""
+    if call.table is not None and call.masks.causal is True and not call.offset:
+        return call.table[:, apart]
+    return bias_at(call, apart + (call.offset or 0))
 
 
 def window(w: Tensor, queries: int, block: Block) -> Tensor:
