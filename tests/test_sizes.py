@@ -14,19 +14,6 @@ FILES = sorted(ROOT.rglob("*.py"))
 FILE, FUNCTION, CLASS = 250, 40, 200
 WHY = "# Long because "  # a comment at the top of a file that says why it may be
 MOST_EXCEPTIONS = 5
-# Not cut yet; a file leaves this list when it is, and none joins it.
-STILL_LONG = {
-    "attention/backends/triton",
-    "attention/cache.py",
-    "attention/call.py",
-    "attention/layer.py",
-    "bench/peers.py",
-    "interactive/union.py",
-    "kernels/jordan_action.py",
-    "kernels/pj.py",
-    "kernels/rope.py",
-    "training/loop.py",
-}
 
 
 def length(node: ast.AST) -> int:
@@ -57,10 +44,8 @@ def excused(path: Path) -> bool:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_functions_and_classes_are_short(path):
-    found, name = too_long(path), path.relative_to(ROOT).as_posix()
-    if found and {name, name.rpartition("/")[0]} & STILL_LONG:
-        pytest.skip(f"{name} is still to be cut: {'; '.join(found)}")
-    assert not found or excused(path), f"{name}: {'; '.join(found)}"
+    found = too_long(path)
+    assert not found or excused(path), f"{path.relative_to(ROOT)}: {'; '.join(found)}"
 
 
 def test_few_files_are_excused():

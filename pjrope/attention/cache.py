@@ -12,7 +12,7 @@ from torch import Tensor
 from ..conventions import as_positions, wide
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
-from .cache_checks import check_apart, check_like, check_new, check_reach, check_rows
+from .cache_checks import check_apart, check_like, check_new, check_reach, check_room, check_rows
 from .pages import ReversedBias, grown, next_position, page_origins, storage_mode
 
 _NOPE = NoPE()
@@ -117,11 +117,7 @@ class KVCache:
         if self._v is not None:
             check_like(v, pos, self.values, self.positions)
         total = self.length + k.shape[2]
-        if self.max_length is not None and total > self.max_length:
-            raise ValueError(
-                f"{self.length} tokens cached and {k.shape[2]} new exceed max_length="
-                f"{self.max_length}: make a larger KVCache"
-            )
+        check_room(self.length, k.shape[2], self.max_length)
         held = grown(self._pos, pos, self.length, axis=-1)
         run_on = next_position(self._next, self.length, pos)
         check_apart(self._acting(), held[..., :total], run_on, wide(k))

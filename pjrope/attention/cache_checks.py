@@ -26,6 +26,14 @@ def check_new(k: Tensor, v: Tensor, pos: Tensor) -> None:
         raise ValueError("a KVCache carries no gradients: decode under torch.no_grad()")
 
 
+def check_room(held: int, new: int, most: int | None) -> None:
+    """Raise where new tokens would be more than a cache may hold."""
+    if most is not None and held + new > most:
+        raise ValueError(
+            f"{held} tokens cached and {new} new exceed max_length={most}: make a larger KVCache"
+        )
+
+
 def check_like(v: Tensor, pos: Tensor, values: Tensor, positions: Tensor) -> None:
     """Raise unless new tokens are like those held in all but their number."""
     held = (*values.shape[:2], values.shape[3], values.dtype, positions.ndim)

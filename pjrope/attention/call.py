@@ -10,7 +10,7 @@ keys with it (:meth:`.scores.Scores.rotated`). A kernel that does not claim it i
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -177,41 +177,50 @@ def make_call(
     check_tensors(q, k, v, widened=keys_rotated)
     check_kernel(kernel, q.shape[1], k.shape[1], None if keys_rotated else q.shape[3])
     check_causal(causal)
-    q_pos, k_pos, default = check_positions(q, k, q_pos, k_pos)
-    far = overflows = False
-    if not keys_rotated and grows_with_position(kernel):
-        q_pos, k_pos, far = about_middle(kernel, q.dtype, q_pos, k_pos, default)
-        overflows = far and q.dtype == torch.float16 and overflows_fp16(kernel)
-    elif kernel.rotates and kernel.claims.relative and not (keys_rotated or default):
-        # Phases of positions beyond 2^40 lose digits that their differences have.
-        origin = k_pos[..., :1]
-        q_pos, k_pos = q_pos - origin, k_pos - origin
-    shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    places = _places(kernel, q, k, q_pos, k_pos, keys_rotated)
     q, scale = check_scale(q, scale)
+    shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     pairs = check_keep(None if keep is None else as_tensor(keep, "keep", q), shape)
     real = None if key_keep is None else as_tensor(key_keep, "key_keep", q)
     masks = Masks(
-        q.shape[2],
-        k.shape[2],
+        *shape[2:],
         causal,
         with_key_keep(pairs, real, q.shape[0], k.shape[2]),
         check_segments(segments, q, k),
-        check_window(window, q.shape[2], k.shape[2]),
+        check_window(window, *shape[2:]),
     )
-    check_distance(kernel, q_pos, k_pos, masks, wide(q), default)
+    check_distance(kernel, places.q_pos, places.k_pos, masks, wide(q), places.default_positions)
     k, v, broken = without_unseen(k, v, masks)
-    return Call(
-        q=q,
-        k=k,
-        v=v,
-        kernel=kernel,
-        q_pos=q_pos,
-        k_pos=k_pos,
-        masks=masks,
-        scale=scale,
-        default_positions=default,
-        needs_local_origin=far,
-        fp16_overflows=overflows,
-        already_rotated=keys_rotated,
-        broken=broken,
-    )
+    own: dict[str, Any] = {"masks": masks, "scale": scale, "already_rotated": keys_rotated}
+    return Call(q, k, v, kernel, broken=broken, **own, **places._asdict())
+
+
+class _Places(NamedTuple):
+    """Where tokens stand and what follows from it; fields of :class:`Call`."""
+
+    q_pos: Tensor
+    k_pos: Tensor
+    default_positions: bool
+    needs_local_origin: bool = False
+    fp16_overflows: bool = False
+
+
+def _places(
+    kernel: PositionKernel,
+    q: Tensor,
+    k: Tensor,
+    q_pos: Tensor | None,
+    k_pos: Tensor | None,
+    keys_rotated: bool,
+) -> _Places:
+    """Checked positions, counted from an origin that serves the kernel."""
+    q_pos, k_pos, default = check_positions(q, k, q_pos, k_pos)
+    if not keys_rotated and grows_with_position(kernel):
+        q_pos, k_pos, far = about_middle(kernel, q.dtype, q_pos, k_pos, default)
+        overflows = far and q.dtype == torch.float16 and overflows_fp16(kernel)
+        return _Places(q_pos, k_pos, default, far, overflows)
+    if kernel.rotates and kernel.claims.relative and not (keys_rotated or default):
+        # Phases of positions beyond 2^40 lose digits that their differences have.
+        origin = k_pos[..., :1]
+        q_pos, k_pos = q_pos - origin, k_pos - origin
+    return _Places(q_pos, k_pos, default)

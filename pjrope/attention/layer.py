@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -99,40 +101,35 @@ class AttentionLayer(nn.Module):
         q_pos = None if q_pos is None else as_positions(q_pos, "q_pos", x)
         keep = None if keep is None else as_tensor(keep, "keep", x)
         key_keep = None if key_keep is None else as_tensor(key_keep, "key_keep", x)
-        if segments is not None:
-            segments = (
-                as_tensor(segments[0], "segments", x),
-                as_tensor(segments[1], "segments", x),
+        if keep is not None and keep.ndim > 1 and keep.shape[-2] > 1:
+            keep = keep[..., rows, :]
+        masks: dict[str, Any] = {"keep": keep, "key_keep": key_keep}
+        q, k, v = self._projected(x, rows)
+        if cache is None:
+            if segments is not None:
+                first, second = (as_tensor(ids, "segments", x) for ids in segments)
+                masks["segments"] = (first[..., rows], second)
+            own_pos = None if q_pos is None else q_pos[..., rows]
+            masks |= {"causal": self.causal, "window": self.window}
+            y = attend(
+                q, k, v, self.kernel, q_pos=own_pos, k_pos=q_pos, backend=self.backend, **masks
             )
+        elif segments is not None or self.causal is not True:
+            raise ValueError("a cache holds one document, causally: drop segments or the cache")
+        else:
+            with unchanged_on_error([cache]):
+                y = self._cached(q, k, v, cache, q_pos, masks)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+    def _projected(self, x: Tensor, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of these rows and keys and values of all, ``(B, heads, N, D)``."""
         q, k, v = (
             f(y).unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
             for f, y in ((self.query, x[:, rows]), (self.key, x), (self.value, x))
         )
         if self.log_scale is not None:
             q = q * self.log_scale.exp().to(q.dtype)
-        if keep is not None and keep.ndim > 1 and keep.shape[-2] > 1:
-            keep = keep[..., rows, :]
-        if cache is not None:
-            if segments is not None or self.causal is not True:
-                raise ValueError("a cache holds one document, causally: drop segments or the cache")
-            with unchanged_on_error([cache]):
-                y = self._cached(q, k, v, cache, q_pos, {"keep": keep, "key_keep": key_keep})
-        else:
-            y = attend(
-                q,
-                k,
-                v,
-                self.kernel,
-                q_pos=None if q_pos is None else q_pos[..., rows],
-                k_pos=q_pos,
-                causal=self.causal,
-                keep=keep,
-                key_keep=key_keep,
-                segments=None if segments is None else (segments[0][..., rows], segments[1]),
-                window=self.window,
-                backend=self.backend,
-            )
-        return self.out(y.transpose(1, 2).flatten(2))
+        return q, k, v
 
     def _cached(
         self,

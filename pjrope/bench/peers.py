@@ -161,25 +161,13 @@ def _x_transformers(qkv: Inputs, settings: Settings, train: bool) -> Run:
     return timed(forward, list(qkv) if train else [])
 
 
-def _flex(
-    qkv: Inputs, table: Callable[[], Tensor] | None, wanted: list[Tensor], settings: Settings
-) -> Run:
-    """A compiled call of FlexAttention; compiling happens here, not under the clock."""
+def _flex_of_table(n: int, device: str) -> Callable[..., Tensor]:
+    """Causal FlexAttention of q, k, v and a table of one number per lag, or None."""
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    if not settings.flex:
-        raise Skipped("takes most of a minute to compile: ask with --flex")
-    if wanted and settings.device == "cpu":
-        raise Skipped("FlexAttention has no backward pass on a CPU")
-    q, k, v = qkv
-    n = q.shape[2]
-    if table is None or settings.device == "cpu":
-        # Torch compiles one function for few sizes only; but a compiled reference must survive.
-        torch.compiler.reset()
     mask = create_block_mask(
-        lambda b, h, i, j: i >= j, None, None, n, n, settings.device,
-        _compile=settings.device == "cuda",
-    )  # fmt: skip
+        lambda b, h, i, j: i >= j, None, None, n, n, device, _compile=device == "cuda"
+    )
 
     def attention(q: Tensor, k: Tensor, v: Tensor, numbers: Tensor | None) -> Tensor:
         if numbers is None:
@@ -192,7 +180,23 @@ def _flex(
 
         return flex_attention(q, k, v, score_mod=biased, block_mask=mask)
 
-    compiled = torch.compile(attention, dynamic=False)
+    return attention
+
+
+def _flex(
+    qkv: Inputs, table: Callable[[], Tensor] | None, wanted: list[Tensor], settings: Settings
+) -> Run:
+    """A compiled call of FlexAttention; compiling happens here, not under the clock."""
+    if not settings.flex:
+        raise Skipped("takes most of a minute to compile: ask with --flex")
+    if wanted and settings.device == "cpu":
+        raise Skipped("FlexAttention has no backward pass on a CPU")
+    q, k, v = qkv
+    n = q.shape[2]
+    if table is None or settings.device == "cpu":
+        # Torch compiles one function for few sizes only; but a compiled reference must survive.
+        torch.compiler.reset()
+    compiled = torch.compile(_flex_of_table(n, settings.device), dynamic=False)
 
     def forward() -> Tensor:
         return compiled(q, k, v, None if table is None else table())

@@ -50,6 +50,16 @@ if (v.slope !== 0) add(1, 0, 2);
 return found.map(([re, im, m]) => [re, im, `×${m}`]);
 """
 
+SLIDERS = (
+    Slider("fj", "Fourier jet (nats)", 0, 2, 0.25, 1),
+    Slider("order", "order r of the jets", 0, 3, 1, 1),
+    Slider("omega", "frequency ω (radians per token)", 0, 1.5, 0.05, 0.3),
+    Slider("c", "damping c (per L)", 0, 4, 0.25, 1),
+    Slider("slope", "slope of the line (nats per L)", 0, 2, 0.25, 0.5),
+    Slider("lc", "light cone (nats)", 0, 2, 0.25, 0),
+    Slider("length", "training length L (tokens)", 4, 64, 4, 32),
+)
+
 
 def union_curves(
     fj: float = 1.0,
@@ -139,15 +149,7 @@ def union_explorer() -> InteractiveFigure:
     return InteractiveFigure(
         curves,
         _CURVES_SCRIPT.replace("LONGEST", str(LONGEST)),
-        [
-            Slider("fj", "Fourier jet (nats)", 0, 2, 0.25, 1),
-            Slider("order", "order r of the jets", 0, 3, 1, 1),
-            Slider("omega", "frequency ω (radians per token)", 0, 1.5, 0.05, 0.3),
-            Slider("c", "damping c (per L)", 0, 4, 0.25, 1),
-            Slider("slope", "slope of the line (nats per L)", 0, 2, 0.25, 0.5),
-            Slider("lc", "light cone (nats)", 0, 2, 0.25, 0),
-            Slider("length", "training length L (tokens)", 4, 64, 4, 32),
-        ],
+        list(SLIDERS),
         xlabel="lag d (tokens)",
         ylabel="bias (nats)",
         ylim=(-3, 3),

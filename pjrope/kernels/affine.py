@@ -16,6 +16,12 @@ from .growth import Growth, anywhere, jet_bound, steepness
 RHO = {"linear": coordinates.linear, "lightcone": coordinates.rapidity}
 
 
+def check_coordinate(coordinate: str) -> None:
+    """Raise unless an affine sector knows the coordinate."""
+    if coordinate not in RHO:
+        raise ValueError(f"coordinate is {coordinate!r}, known are {sorted(RHO)}")
+
+
 def rho_at(coordinate: str, length: float, distance: float) -> float:
     """The coordinate of an affine sector at one distance, tokens."""
     d = torch.tensor(distance, dtype=torch.float64, device="cpu")
@@ -46,8 +52,7 @@ class Affine(PositionKernel):
     def __init__(
         self, heads: int, length: float, *, slope: float | Tensor = 2.0, coordinate: str = "linear"
     ) -> None:
-        if coordinate not in RHO:
-            raise ValueError(f"coordinate is {coordinate!r}, known are {sorted(RHO)}")
+        check_coordinate(coordinate)
         slopes = per_head("slope", slope, check_count("heads", heads))
         if not bool((slopes > 0).all()):
             raise ValueError(f"slope is {slopes.tolist()}, recency needs slopes > 0")

@@ -32,18 +32,20 @@ class KeptWide(nn.Module):
 
     def _fixed(self, name: str, device: torch.device) -> Tensor:
         """A fixed value made anew from the spec, and kept; its own where no spec makes it."""
-        value = self._made_anew(name)
-        value = super().__getattr__(name) if value is None else value
+        made, own = self._made_anew(name), self._buffers[name]
+        value = own if made is None else made
+        assert value is not None  # who asks has seen one
         value = value.float() if value.dtype in NARROW else value
         kept = self._buffers[name] = value if value.is_meta else value.to(device)
         return kept
 
     def _made_anew(self, name: str) -> Tensor | None:
         """The value that the spec gives; None for a class of the user that its spec does not build."""
+        kind: Any = type(self)  # not by name: no registry may know it
         arguments = {key: value for key, value in self.spec.items() if key != "kernel"}
         try:
             with torch.device("cpu"):
-                return type(self).from_arguments(arguments)._buffers.get(name)
+                return kind.from_arguments(arguments)._buffers.get(name)
         except (TypeError, ValueError):
             return None
 

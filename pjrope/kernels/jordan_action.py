@@ -23,6 +23,7 @@ from .blocks import Blocks, positions_by_head, rates_of_heads
 from .characteristic import Root, turning_roots
 from .growth import Growth, steepness
 from .jordan_growth import LARGEST_EXPONENT, BlockSizes
+from .layouts import turned_slots
 from .shear import toeplitz_product
 
 
@@ -159,15 +160,7 @@ class JordanAction(PositionKernel, register=False):
             grown = torch.exp(exponent)
             cos, sin = grown * cos, grown * sin
         cos, sin = cos.to(number)[..., None], sin.to(number)[..., None]
-        slots = x.to(number).unflatten(-1, (-1, self.order, 2))
-        if torch.compiler.is_compiling():  # inductor has no complex numbers
-            u, v = slots.unbind(-1)
-            return torch.stack([u * cos - v * sin, u * sin + v * cos], dim=-1)
-        if slots.stride(-1) != 1 or any(step % 2 for step in slots.stride()[:-1]):
-            slots = slots.contiguous()
-        if slots.storage_offset() % 2:
-            slots = slots.clone()
-        return torch.view_as_real(torch.view_as_complex(slots) * torch.complex(cos, sin))
+        return turned_slots(x.to(number).unflatten(-1, (-1, self.order, 2)), cos, sin)
 
     def _mixed(self, slots: Tensor, pos: Tensor, *, key: bool) -> Tensor:
         """Keys times ``exp(-eta s N)``, queries times its dual ``exp(eta s N^T)``, s(p) the shear.

@@ -9,7 +9,7 @@ from torch import Tensor
 from ..conventions import phase_dtype
 from ..positions import coordinates
 from .lightcone import PARTS
-from .rope import COORDINATES
+from .rope_checks import COORDINATES
 
 
 @dataclass(frozen=True)

@@ -29,3 +29,33 @@ def reads_as_complex(x: Tensor) -> bool:
         return False
     *others, last = x.stride()
     return last == 1 and x.storage_offset() % 2 == 0 and all(step % 2 == 0 for step in others)
+
+
+def turned_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+    """Pairs of channels times ``cos + i sin``.
+
+    Args:
+        x: ``(..., D)``.
+        cos, sin: broadcastable to ``(..., D/2)``, in the dtype of x.
+        layout: "interleaved" or "half".
+    """
+    if layout == "half":
+        u, v = x.chunk(2, dim=-1)
+        return torch.cat([u * cos - v * sin, u * sin + v * cos], dim=-1)
+    if reads_as_complex(x):
+        pairs = torch.view_as_complex(x.unflatten(-1, (-1, 2)))
+        return torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
+    u, v = x[..., 0::2], x[..., 1::2]
+    return torch.stack([u * cos - v * sin, u * sin + v * cos], dim=-1).flatten(-2)
+
+
+def turned_slots(slots: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """The same of pairs that have an axis of their own, ``(..., 2)``; copied where they must be."""
+    if torch.compiler.is_compiling():  # inductor has no complex numbers
+        u, v = slots.unbind(-1)
+        return torch.stack([u * cos - v * sin, u * sin + v * cos], dim=-1)
+    if slots.stride(-1) != 1 or any(step % 2 for step in slots.stride()[:-1]):
+        slots = slots.contiguous()
+    if slots.storage_offset() % 2:
+        slots = slots.clone()
+    return torch.view_as_real(torch.view_as_complex(slots) * torch.complex(cos, sin))

@@ -19,7 +19,7 @@ from ._values import (
     real_lags,
     whole_lags,
 )
-from .affine import RHO
+from .affine import check_coordinate
 from .base import Claims, PositionKernel
 from .characteristic import Root
 from .fourier_jet import draw
@@ -84,14 +84,10 @@ class PJBias(PositionKernel):
         init: PJInit | None = None,
     ) -> None:
         init = PJInit() if init is None else init
-        if not isinstance(init, PJInit):
-            raise ValueError(f"init is {init!r}, a PJInit is needed: PJInit(gates='uniform')")
         check_count("heads", heads)
-        check_count("max_order", max_order, least=0)
         self.near_size = check_count("near_size", near_size)
         check_length(length)
-        if coordinate not in RHO:
-            raise ValueError(f"coordinate is {coordinate!r}, known are {sorted(RHO)}")
+        check_coordinate(coordinate)
         sectors = checked_sectors(sectors)
         check_init(init, sectors, max_order, signed_slope)
         check_number("omega_cycles", omega_cycles, "17.0 is the default")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ._values import check_number, parameter, per_head, softplus_inverse
+from ._values import check_count, check_number, parameter, per_head, softplus_inverse
 from .fourier_jet import DAMPING
 
 if TYPE_CHECKING:
@@ -58,6 +58,10 @@ def checked_sectors(sectors: Any) -> tuple[str, ...]:
 
 
 def check_init(init: PJInit, sectors: tuple[str, ...], max_order: int, signed: bool) -> None:
+    """Raise unless a PJ-bias of these sectors and orders can start so."""
+    if not isinstance(init, PJInit):
+        raise ValueError(f"init is {init!r}, a PJInit is needed: PJInit(gates='uniform')")
+    check_count("max_order", max_order, least=0)
     if init.gates not in ("uniform", *sectors):
         raise ValueError(f"init.gates is {init.gates!r}, enabled are {('uniform', *sectors)}")
     if init.order is not None and not (_whole(init.order) and 0 <= init.order <= max_order):

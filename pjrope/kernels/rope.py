@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..conventions import LAYOUTS, phase_dtype, wide
+from ..conventions import phase_dtype, wide
 from ..positions import coordinates
 from ..positions.extensions import Extension, extension_from_spec
 from ..positions.frequencies import geometric
@@ -17,9 +16,8 @@ from ._values import check_length, constant, positions_of, with_trained_omega
 from .base import Claims, K, PositionKernel, Q
 from .characteristic import Root, merge_roots, turning_roots
 from .growth import STEADY
-from .layouts import reads_as_complex
-
-COORDINATES = ("linear", "lightcone")
+from .layouts import turned_pairs
+from .rope_checks import check_coordinate, check_extension, check_pairs, checked_ladder
 
 
 class RoPE(PositionKernel):
@@ -70,42 +68,11 @@ class RoPE(PositionKernel):
         length: float | None = None,
     ) -> None:
         rotary_dim = head_dim if rotary_dim is None else rotary_dim
-        if not _even(head_dim):
-            raise ValueError(
-                f"head_dim is {head_dim!r}, RoPE turns pairs: use an even integer >= 2"
-            )
-        if not _even(rotary_dim) or rotary_dim > head_dim:
-            raise ValueError(
-                f"rotary_dim is {rotary_dim!r}: use an even integer from 2 to {head_dim}"
-            )
-        if extension is not None and not isinstance(extension, Extension):
-            raise ValueError(f"extension is {extension!r}, an object is needed: NTK(scale=4.0)")
-        if layout not in LAYOUTS:
-            raise ValueError(f"layout is {layout!r}, known are {LAYOUTS}")
-        if coordinate not in COORDINATES:
-            raise ValueError(f"coordinate is {coordinate!r}, known are {COORDINATES}")
-        if (length is None) == (coordinate == "lightcone"):
-            raise ValueError(
-                f"length is {length} and coordinate {coordinate!r}: the light cone needs the "
-                "training length, and only the light cone takes one"
-            )
-        ladder = geometric(rotary_dim, base) if omega is None else omega
-        if not isinstance(ladder, Tensor):
-            ladder = torch.as_tensor(ladder, dtype=torch.float64, device="cpu")
-        if ladder.shape != (rotary_dim // 2,):
-            raise ValueError(
-                f"omega has shape {tuple(ladder.shape)}, {rotary_dim} rotated channels need "
-                f"({rotary_dim // 2},)"
-            )
-        if ladder.dtype not in (torch.float32, torch.float64):
-            raise ValueError(f"omega is {ladder.dtype}, which holds no frequency: use fp32 or fp64")
-        if not (ladder.is_meta or bool(torch.isfinite(ladder.detach()).all())):
-            raise ValueError(f"omega is {ladder.tolist()}: finite frequencies are needed")
+        check_pairs(head_dim, rotary_dim, layout)
+        check_coordinate(coordinate, length)
+        ladder = checked_ladder(geometric(rotary_dim, base) if omega is None else omega, rotary_dim)
         trained = isinstance(omega, nn.Parameter)
-        if ladder.requires_grad and not trained:
-            raise ValueError("omega requires a gradient: wrap it, nn.Parameter(omega), to train it")
-        if extension is not None and (reason := extension.refusal(ladder, trained)):
-            raise ValueError(reason)
+        check_extension(extension, ladder, trained)
         super().__init__(
             head_dim=head_dim,
             base=base,
@@ -216,15 +183,7 @@ class RoPE(PositionKernel):
         if phase.ndim == 3:
             cos, sin = cos[:, None], sin[:, None]
         turned, rest = x[..., : self.rotary_dim].to(wide(x)), x[..., self.rotary_dim :]
-        if self.layout == "half":
-            u, v = turned.chunk(2, dim=-1)
-            turned = torch.cat([u * cos - v * sin, u * sin + v * cos], dim=-1)
-        elif reads_as_complex(turned):
-            pairs = torch.view_as_complex(turned.unflatten(-1, (-1, 2)))
-            turned = torch.view_as_real(pairs * torch.complex(cos, sin)).flatten(-2)
-        else:
-            u, v = turned[..., 0::2], turned[..., 1::2]
-            turned = torch.stack([u * cos - v * sin, u * sin + v * cos], dim=-1).flatten(-2)
+        turned = turned_pairs(turned, cos, sin, self.layout)
         changed = not self.claims.norm_preserving
         if changed:  # channels that do not turn keep their size, as in the code of released models
             if isinstance(temperature, Tensor) and temperature.ndim:
@@ -234,7 +193,3 @@ class RoPE(PositionKernel):
             turned = torch.cat([turned, rest.to(turned.dtype)], dim=-1)
         # In fp32 or better where norms change, as of all kernels that do so.
         return turned if changed else turned.to(x.dtype)
-
-
-def _even(value: Any) -> bool:
-    return isinstance(value, Integral) and int(value) >= 2 and int(value) % 2 == 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,11 +106,42 @@ def train(
         raise ValueError("keep_best=True needs watch, to say what is best, and out, a folder")
     begun = time.perf_counter()
     model.load_state_dict(processes.from_first(model.state_dict()))
+    optimizer = _optimizer(model, config)
+    apply = Stepper(model, optimizer, config, loss)
+    identity = _identity(model, data, config, seed, loss)
+    with _folder(out, identity, config) as folder, recomputed_blocks(model, config.checkpointing):
+        first = _resumed(folder, apply)
+        log = RunLog(None if folder is None else folder.path / "log.jsonl", step=first)
+        model.train()
+        for step in _steps(first, config.steps, progress):
+            for group in optimizer.param_groups:
+                group["lr"] = config.rate(step) * group["factor"]
+            found = apply(*_drawn(data, config, stream(seed, "data", step)))
+            done, last = step + 1, step + 1 == config.steps
+            if last or done % config.log_every == 0:
+                row = {"step": done, "loss": _finite(found, done, config)}
+                row["rate"] = config.rate(step)
+                if watch is not None:
+                    row["watched"] = float(watch(model))
+                log.add(**row)
+                if folder is not None and keep_best:
+                    folder.keep_best(model, done, row["watched"])
+            if folder is not None and (last or done % config.checkpoint_every == 0):
+                folder.save(model, optimizer, done, apply.state())
+    return TrainResult(log.rows, time.perf_counter() - begun, first)
+
+
+def _optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
     # One kernel for all parameters on a GPU; elsewhere what torch does by itself, to the bit.
     fused = True if next(model.parameters()).is_cuda else None
-    optimizer = torch.optim.AdamW(parameter_groups(model, config), lr=config.lr, fused=fused)
-    apply = Stepper(model, optimizer, config, loss)
-    identity = {
+    return torch.optim.AdamW(parameter_groups(model, config), lr=config.lr, fused=fused)
+
+
+def _identity(
+    model: nn.Module, data: Tensor | Sampler, config: TrainConfig, seed: int, loss: Loss
+) -> dict[str, Any]:
+    """What two attempts must share for the second to go on from the first."""
+    return {
         "config": config.identity(),
         "seed": seed,
         "model": _describe(model),
@@ -119,36 +150,29 @@ def train(
         "data": _fingerprint(data) if isinstance(data, Tensor) else None,
         "loss": getattr(loss, "__qualname__", type(loss).__name__),
     }
-    keeps = out is not None and processes.rank() == 0
-    with (
-        TrainingFolder(out, identity, config) if keeps and out else nullcontext() as folder,
-        recomputed_blocks(model, config.checkpointing),
-    ):
-        first = 0 if folder is None else folder.resume(model, optimizer)
-        if folder is not None:
-            apply.restore(folder.extra)
-        first = _same_everywhere(model, optimizer, apply, first)
-        log = RunLog(None if folder is None else folder.path / "log.jsonl", step=first)
-        model.train()
-        steps = range(first, config.steps)
-        for step in tqdm(
-            steps, "training", delay=5, disable=not progress, initial=first, total=config.steps
-        ):
-            for group in optimizer.param_groups:
-                group["lr"] = config.rate(step) * group["factor"]
-            found = apply(*_drawn(data, config, stream(seed, "data", step)))
-            done = step + 1
-            if done % config.log_every == 0 or done == config.steps:
-                row = {"step": done, "loss": _finite(found, done, config)}
-                row["rate"] = config.rate(step)
-                if watch is not None:
-                    row["watched"] = float(watch(model))
-                log.add(**row)
-                if folder is not None and keep_best:
-                    folder.keep_best(model, done, row["watched"])
-            if folder is not None and (done % config.checkpoint_every == 0 or done == config.steps):
-                folder.save(model, optimizer, done, apply.state())
-    return TrainResult(log.rows, time.perf_counter() - begun, first)
+
+
+def _folder(
+    out: Path | str | None, identity: dict[str, Any], config: TrainConfig
+) -> AbstractContextManager[TrainingFolder | None]:
+    """The folder of a training; None for those that keep nothing and for all processes but one."""
+    if not out or processes.rank() > 0:
+        return nullcontext()
+    return TrainingFolder(out, identity, config)
+
+
+def _resumed(folder: TrainingFolder | None, apply: Stepper) -> int:
+    """Restore what the folder holds, in every process; the step to go on from."""
+    first = 0
+    if folder is not None:
+        first = folder.resume(apply.model, apply.optimizer)
+        apply.restore(folder.extra)
+    return _same_everywhere(apply.model, apply.optimizer, apply, first)
+
+
+def _steps(first: int, last: int, progress: bool) -> Iterable[int]:
+    steps = range(first, last)
+    return tqdm(steps, "training", delay=5, disable=not progress, initial=first, total=last)
 
 
 def _finite(loss: Tensor, step: int, config: TrainConfig) -> float:

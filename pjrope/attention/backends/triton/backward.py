@@ -6,6 +6,9 @@ except where the table's lags meet: there a tile adds one number for each lag, o
 repeat, :mod:`.table` sums them without atomics.
 """
 
+# Long because a kernel of Triton is one function: it keeps its sums in registers, and what it
+# calls is compiled into it anyway.
+
 from __future__ import annotations
 
 import triton

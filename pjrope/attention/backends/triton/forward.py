@@ -1,5 +1,8 @@
 """Forward kernel: attention of one block of queries, keys streamed past it, softmax on the way."""
 
+# Long because a kernel of Triton is one function: it keeps its sums in registers, and what it
+# calls is compiled into it anyway.
+
 from __future__ import annotations
 
 import triton

@@ -1,5 +1,8 @@
 """Backward kernel of keys and values."""
 
+# Long because a kernel of Triton is one function: it keeps its sums in registers, and what it
+# calls is compiled into it anyway.
+
 from __future__ import annotations
 
 import triton

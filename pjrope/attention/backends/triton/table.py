@@ -1,5 +1,8 @@
 """The table's gradient without atomics: the same bits every time, for two more products in seven."""
 
+# Long because a kernel of Triton is one function: it keeps its sums in registers, and what it
+# calls is compiled into it anyway.
+
 from __future__ import annotations
 
 import triton
