@@ -9,7 +9,7 @@ from typing import Any
 
 from ..experiments.analysis.report import duration
 from ..experiments.analysis.tables import markdown
-from ..experiments.engine.store import Result
+from ..experiments.engine.result import Result
 from .settings import SECTIONS
 
 __all__ = ["report", "row_line"]

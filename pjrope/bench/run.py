@@ -60,7 +60,7 @@ def bench(
         say: called with each row as soon as it is there.
 
     Returns:
-        a :class:`~pjrope.experiments.engine.store.Result`. Rows have section, method, backend, chosen,
+        a :class:`~pjrope.experiments.engine.result.Result`. Rows have section, method, backend, chosen,
         against, n, batch and either ``skipped`` (why) or ratio, ratio_low, ratio_high (quartiles),
         cpu_ratio, pairs, every reading in seconds, must, strive and verdict (None without a
         target). Memory rows have bytes and reference_bytes instead of readings.

@@ -9,6 +9,7 @@ from pjrope.experiments.analysis.statistics import (
 )
 from pjrope.experiments.analysis.tables import table
 from pjrope.experiments.engine.registry import get, names, register
+from pjrope.experiments.engine.result import Result
 from pjrope.experiments.engine.run import CellsFailed, run
 from pjrope.experiments.engine.spec import (
     Cell,
@@ -19,7 +20,7 @@ from pjrope.experiments.engine.spec import (
     Preset,
     Table,
 )
-from pjrope.experiments.engine.store import Result, load, read
+from pjrope.experiments.engine.store import load, read
 
 __all__ = [
     "Cell",

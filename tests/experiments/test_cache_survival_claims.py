@@ -6,7 +6,7 @@ import pytest
 
 from pjrope.experiments.analysis.claims import Finding
 from pjrope.experiments.analysis.statistics import summary
-from pjrope.experiments.engine.store import Result
+from pjrope.experiments.engine.result import Result
 from pjrope.experiments.sequences.cache_survival.claims import claim_k9, survives
 
 WOBBLE = (-0.01, 0.0, 0.01)

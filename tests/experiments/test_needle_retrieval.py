@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pjrope.experiments import get, run
-from pjrope.experiments.engine.store import Result
+from pjrope.experiments.engine.result import Result
 from pjrope.experiments.sequences.language import (
     BOS,
     QUERY,

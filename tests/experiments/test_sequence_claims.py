@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pjrope.experiments import load
-from pjrope.experiments.engine.store import Result
+from pjrope.experiments.engine.result import Result
 from pjrope.experiments.sequences.claims import JETS, claim_k2, claim_k4, claim_k5, trained
 from pjrope.experiments.sequences.training import decoder, parameters
 from pjrope.kernels import NoPE

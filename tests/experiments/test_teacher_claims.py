@@ -6,7 +6,7 @@ import pytest
 
 from pjrope.experiments import get
 from pjrope.experiments.analysis.claims import Verdict
-from pjrope.experiments.engine.store import Result
+from pjrope.experiments.engine.result import Result
 from pjrope.experiments.sequences.teachers.claims import (
     claim_s1,
     claim_s2,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..engine.plain_json import ExperimentError
+from ..engine.result import Result
 from ..engine.spec import Experiment, Table
-from ..engine.store import Result
 from .claims import CLAIMS, Verdict, sentence
 from .statistics import single_seed
 from .tables import table

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..engine.plain_json import ExperimentError
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 from .student import t_quantile
 
 __all__ = [

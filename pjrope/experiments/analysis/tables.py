@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from ..engine.plain_json import ExperimentError
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 from .statistics import (
     ONE_SEED,
     by_seed,

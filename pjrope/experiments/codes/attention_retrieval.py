@@ -26,8 +26,8 @@ from ...training import stream
 from ..analysis.claims import Verdict
 from ..engine.grids import tables_of
 from ..engine.plain_json import significant
+from ..engine.result import Result
 from ..engine.spec import Cell, CellContext, Experiment, Table
-from ..engine.store import Result
 from .grids import cells_of, codes_of, presets_of, training_seed
 from .lag_codes import (
     FOCUS,

@@ -24,8 +24,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from ...training import stream
 from ..engine.grids import SCIENTIFIC, tables_of
 from ..engine.plain_json import significant
+from ..engine.result import Result
 from ..engine.spec import Cell, CellContext, Experiment, Table
-from ..engine.store import Result
 from .grids import cells_of, codes_of, presets_of, training_seed
 from .lag_codes import FOCUS, PHASES, PRECISIONS, VARIANTS, bucket, even_lags, reached, standardized
 from .resolution_claims import SMALLEST_EFFECT, phase_sentence, resolution_claim

@@ -21,7 +21,7 @@ from ..analysis.claims import (
 )
 from ..analysis.statistics import summary
 from ..analysis.words import listed
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 from .lag_codes import PRECISIONS, PROTOCOLS
 
 __all__ = ["FAR", "SMALLEST_EFFECT", "phase_sentence", "resolution_claim", "shared_seeds"]

@@ -18,8 +18,8 @@ from ..analysis.statistics import summary
 from ..analysis.words import listed
 from ..engine.grids import SCIENTIFIC, tables_of
 from ..engine.plain_json import significant
+from ..engine.result import Result, select
 from ..engine.spec import Cell, CellContext, Experiment, Preset
-from ..engine.store import Result, select
 from .rotary_precision import HEAD_DIM, HEADS, LENGTH
 
 __all__ = ["EXPERIMENT", "KERNELS", "PATHS", "make", "moved"]

@@ -11,7 +11,7 @@ import torch
 from ..analysis.claims import Evidence, Finding, Outcome, Scale, Verdict, measured, not_tested
 from ..analysis.statistics import paired_difference, summary
 from ..analysis.words import listed
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 from .lag_codes import PROTOCOLS
 from .resolution_claims import shared_seeds
 from .stability_claims import CODES, GROWING

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..analysis.claims import Evidence, Finding, Outcome, Scale, Verdict, measured, not_tested
 from ..analysis.words import listed
-from ..engine.store import Result
+from ..engine.result import Result
 from .lag_codes import CYCLES, MAX_ORDER, PROTOCOLS
 
 __all__ = ["RULES", "stability_sentences"]

@@ -10,19 +10,17 @@ from typing import Any
 
 from ... import record
 from .plain_json import ExperimentError
-from .result import Result, checked, select
+from .result import Result, checked
 from .spec import check_name
 from .system import explain
 
 __all__ = [
     "DEFAULT_OUT",
     "CannotWrite",
-    "Result",
     "load",
     "parse",
     "read",
     "result_path",
-    "select",
     "write",
 ]
 

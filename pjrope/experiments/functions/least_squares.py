@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..analysis.claims import Evidence, Finding, Scale, Verdict, measured, not_tested
-from ..engine.store import Result
+from ..engine.result import Result
 
 __all__ = [
     *("HELD", "NEAR", "Fits", "described", "error_of", "format_error", "judged"),

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from ..analysis.claims import Evidence, Outcome, Scale, Verdict, measured, not_tested
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 
 __all__ = ["METHODS", "flow_claim", "held_to", "law", "reach", "sentences"]
 

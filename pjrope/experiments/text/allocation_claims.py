@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..analysis.claims import Evidence, Finding, Scale, Verdict, gap, holm, measured, not_tested
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 from .claims import flatness, lengths_of, loss_change
 
 SMALL = 0.01  # nats per byte

@@ -24,7 +24,7 @@ from ..analysis.claims import (
     superiority,
     undecided,
 )
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 
 # What the papers compare; slopes that start at ALiBi's, and ALiBi itself, are our controls.
 PUBLISHED = ("none", "rope", "rope_ntk", "affine", "rope_affine")

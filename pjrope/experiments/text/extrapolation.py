@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..engine.result import Result
 from ..engine.spec import Experiment, Preset, Table
-from ..engine.store import Result
 from .byte_lm import SMOKE, card_of, corpus_of, full_settings, grid, loss_table, run_cell
 from .claims import best_far_out, enough, lengths_of, loss_gap, recency_is_flat, rope_rises
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..analysis.claims import measured
 from ..analysis.words import listed
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 from .claims import FLAT, lengths_of, loss_change, loss_gap
 
 NEEDED = (*FLAT, "fj", "lc", "alibi", "alibi_lc", "pj_rotary")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis.claims import Finding, holm
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 from .claims import lengths_of, loss_change, loss_gap
 
 NEAR = ("alibi_t5", "alibi_table8")

@@ -17,8 +17,8 @@ from ...models import Decoder, DecoderConfig
 from ...positions import NTK, PI, YaRN
 from ...training import evaluate
 from ..analysis.claims import Evidence, Scale, Verdict, holm, not_tested, undecided
+from ..engine.result import Result, select
 from ..engine.spec import Cell, CellContext, CellResult, Experiment, Preset
-from ..engine.store import Result, select
 from .byte_lm import SMOKE, byte_config, card_of, corpus_of, full_settings, grid, loss_table
 from .byte_lm import run_cell as run_trainings
 from .claims import lengths_of, loss_change, loss_gap

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis.statistics import summary
+from ..engine.result import Result, select
 from ..engine.spec import Cell, Experiment, Preset, Table
-from ..engine.store import Result, select
 from .claims import lengths_of, loss_gap
 from .study import SMOKE_SETTINGS, TABLES, book_settings, cells, corpus_card, run_cell
 

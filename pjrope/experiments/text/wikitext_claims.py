@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..analysis.claims import Evidence, Scale, Verdict, holm, not_tested, undecided
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 from .claims import lengths_of, loss_gap
 
 APPLIED = 0.1  # a shear per L below which none was applied

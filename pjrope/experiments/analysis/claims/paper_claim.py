@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from ...engine.plain_json import ExperimentError
-from ...engine.store import Result
+from ...engine.result import Result
 
 __all__ = ["UNKNOWN", "PaperClaim", "Scale"]
 

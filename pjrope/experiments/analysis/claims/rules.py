@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from ...engine.plain_json import ExperimentError
-from ...engine.store import Result
+from ...engine.result import Result
 from ..statistics import Summary, paired_difference, summary
 from ..student import t_quantile
 from .paper_claim import Scale

@@ -27,7 +27,7 @@ from ...analysis.claims import (
     not_tested,
 )
 from ...analysis.words import listed
-from ...engine.store import Result, select
+from ...engine.result import Result, select
 from ..fixed_kernel import TARGETS
 from ..teachers import TEACHERS
 
