@@ -27,11 +27,12 @@ from .checks import (
     check_segments,
     check_tensors,
     check_window,
+    real_tokens,
     with_key_keep,
 )
 from .finite import without_unseen
 from .masks import Masks
-from .origins import about_middle, grows_with_position, overflows_fp16
+from .origins import about_middle, grows_with_position, overflows_fp16, without_padding
 from .overflow import check_distance
 
 
@@ -177,15 +178,16 @@ def make_call(
     check_tensors(q, k, v, widened=keys_rotated)
     check_kernel(kernel, q.shape[1], k.shape[1], None if keys_rotated else q.shape[3])
     check_causal(causal)
-    places = _places(kernel, q, k, q_pos, k_pos, keys_rotated)
-    q, scale = check_scale(q, scale)
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     pairs = check_keep(None if keep is None else as_tensor(keep, "keep", q), shape)
     real = None if key_keep is None else as_tensor(key_keep, "key_keep", q)
+    keep = with_key_keep(pairs, real, q.shape[0], k.shape[2])
+    places = _places(kernel, q, k, q_pos, k_pos, keys_rotated, real_tokens(pairs, real))
+    q, scale = check_scale(q, scale)
     masks = Masks(
         *shape[2:],
         causal,
-        with_key_keep(pairs, real, q.shape[0], k.shape[2]),
+        keep,
         check_segments(segments, q, k),
         check_window(window, *shape[2:]),
     )
@@ -212,9 +214,12 @@ def _places(
     q_pos: Tensor | None,
     k_pos: Tensor | None,
     keys_rotated: bool,
+    real: Tensor | None,
 ) -> _Places:
     """Checked positions, counted from an origin that serves the kernel."""
     q_pos, k_pos, default = check_positions(q, k, q_pos, k_pos)
+    if real is not None and not kernel.claims.length_free and k_pos.numel():
+        return _Places(*without_padding(q_pos, k_pos, real), False)
     if not keys_rotated and grows_with_position(kernel):
         q_pos, k_pos, far = about_middle(kernel, q.dtype, q_pos, k_pos, default)
         overflows = far and q.dtype == torch.float16 and overflows_fp16(kernel)

@@ -133,6 +133,15 @@ def with_key_keep(
     return by_key if keep is None else keep & by_key.to(keep.device)
 
 
+def real_tokens(keep: Tensor | None, key_keep: Tensor | None) -> Tensor | None:
+    """Which tokens are no padding, ``(1 or B, 1 or K)``; None where no mask is one of whole keys."""
+    if key_keep is not None:
+        return key_keep
+    if keep is None or keep.shape[-2] > 1:
+        return None
+    return keep[..., 0, :].any(1) if keep.ndim == 4 else keep
+
+
 def check_scale(q: Tensor, scale: float | Tensor | None) -> tuple[Tensor, float]:
     """Queries and the number their logits are multiplied by; a tensor scales the queries themselves.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from ..kernels.base import PositionKernel
 from ..kernels.growth import FURTHEST
@@ -43,3 +44,27 @@ def about_middle(
         return q_pos, k_pos, True
     middle = low + span // 2
     return q_pos - middle, k_pos - middle, False
+
+
+def without_padding(q_pos: Tensor, k_pos: Tensor, real: Tensor) -> tuple[Tensor, Tensor]:
+    """Positions with those of padding moved to the last real one of their row, if they lie behind it.
+
+    A kernel that reads from its positions how long a text is must not count what nobody sees.
+
+    Args:
+        q_pos: ``(Q,)`` or ``(B, Q)``, aligned with the keys at the end.
+        k_pos: ``(K,)`` or ``(B, K)``.
+        real: ``(1 or B, 1 or K)`` boolean, False at padding.
+
+    Returns:
+        both, ``(1 or B, n)``.
+    """
+    q_pos, k_pos = (p if p.ndim == 2 else p[None] for p in (q_pos, k_pos))
+    queries, keys = q_pos.shape[-1], k_pos.shape[-1]
+    real = real.to(k_pos.device).expand(-1, keys)
+    last = torch.where(real, k_pos, k_pos.amin(-1, keepdim=True)).amax(-1, keepdim=True)
+    own = pad(real, (max(0, queries - keys), 0), value=True)[:, -queries:]
+    return (
+        torch.where(own, q_pos, torch.minimum(q_pos, last)),
+        torch.where(real, k_pos, torch.minimum(k_pos, last)),
+    )

@@ -31,6 +31,8 @@ class DecoderConfig:
         shared_kernel: all layers have one kernel, and its parameters, in common.
         logit_scale: each head learns a factor on ``q . k``, 1 at the start; biases are not scaled.
         kv_heads: key and value heads, default ``heads``.
+        window: how many of the last tokens a token sees, itself included; or a list with one number
+            or None, all of them, for each layer.
         short_conv: tokens that a causal depthwise convolution before attention sees, 0 for none.
         token_shift: mix each channel with the token before, ahead of attention.
     """
@@ -50,6 +52,7 @@ class DecoderConfig:
     token_shift: bool = False
     shared_kernel: bool = False
     logit_scale: bool = False
+    window: int | list[int | None] | None = None
 
     def __post_init__(self) -> None:
         if self.norm not in NORMS:
@@ -59,6 +62,11 @@ class DecoderConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}, at least 1 is needed")
         if self.short_conv < 0:
             raise ValueError(f"short_conv is {self.short_conv}, a number of tokens or 0 is needed")
+        if isinstance(self.window, list) and len(self.window) != self.layers:
+            raise ValueError(
+                f"window lists {len(self.window)} numbers for {self.layers} layers: give one number "
+                "or None for each, or a single one for all"
+            )
         if isinstance(self.kernel, list):
             if len(self.kernel) != self.layers:
                 raise ValueError(
@@ -70,8 +78,15 @@ class DecoderConfig:
 
     def to_json(self) -> dict[str, Any]:
         """The configuration as plain JSON values; options that are off are left out."""
-        off = dict.fromkeys(("short_conv", "token_shift", "shared_kernel", "logit_scale"), False)
+        off: dict[str, Any] = dict.fromkeys(
+            ("short_conv", "token_shift", "shared_kernel", "logit_scale"), False
+        )
+        off["window"] = None
         return {k: v for k, v in asdict(self).items() if k not in off or v != off[k]}
+
+    def windows(self) -> list[int | None]:
+        """The window of each layer."""
+        return self.window if isinstance(self.window, list) else [self.window] * self.layers
 
     def kernels(self) -> list[PositionKernel]:
         """A new kernel for each layer, or one and the same for all."""

@@ -26,7 +26,9 @@ from .mixing import ShortConvolution, TokenShift
 class Block(nn.Module):
     """Pre-norm attention and MLP, each added to the stream."""
 
-    def __init__(self, config: DecoderConfig, kernel: PositionKernel) -> None:
+    def __init__(
+        self, config: DecoderConfig, kernel: PositionKernel, window: int | None = None
+    ) -> None:
         super().__init__()
         norm, width = NORMS[config.norm], config.width
         hidden = round(config.mlp_ratio * width)
@@ -38,6 +40,7 @@ class Block(nn.Module):
             kernel=kernel,
             bias=config.bias,
             logit_scale=config.logit_scale,
+            window=window,
         )
         mixers: list[nn.Module] = []
         if config.token_shift:
@@ -92,7 +95,8 @@ class Decoder(nn.Module):
             if seed is not None:
                 torch.manual_seed(seed)
             self.embedding = nn.Embedding(config.vocab, config.width)
-            self.blocks = nn.ModuleList(Block(config, kernel) for kernel in config.kernels())
+            layers = zip(config.kernels(), config.windows(), strict=True)
+            self.blocks = nn.ModuleList(Block(config, kernel, seen) for kernel, seen in layers)
             self.norm = NORMS[config.norm](config.width)
             self.head = (
                 None if config.tied else nn.Linear(config.width, config.vocab, bias=config.bias)

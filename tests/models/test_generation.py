@@ -212,3 +212,28 @@ def test_a_learned_logit_scale_starts_at_one_and_learns():
             plain_layer.query.weight.mul_(factor)
     torch.testing.assert_close(scaled(PROMPT[None]), plain(PROMPT[None]), rtol=1e-4, atol=1e-5)
     assert torch.equal(scaled.generate(PROMPT, 9, temperature=0), by_hand(scaled, PROMPT, 9))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["none", "rope", "alibi", "rope_alibi", "jordan"])
+@pytest.mark.parametrize("window", [4, [None, 3], [3, 50]])
+def test_windows_of_the_configuration_reach_the_layers_caches_and_files(name, window, tmp_path):
+    model = decoder(KERNELS[name], window=window)
+    each = window if isinstance(window, list) else [window] * 2
+    assert [layer.window for layer in model.attention_layers] == each
+    want = by_hand(model, PROMPT, 20)
+    assert torch.equal(model.generate(PROMPT, 20, temperature=0), want)
+    save_model(tmp_path / "m", model)
+    assert load_model(tmp_path / "m").config == model.config
+    wide = decoder(KERNELS[name])
+    for layer, seen in zip(wide.attention_layers, each, strict=True):
+        layer.window = seen
+    assert torch.equal(wide(want[None]), model(want[None]))
+
+
+def test_windows_that_do_not_fit_are_named():
+    with pytest.raises(ValueError, match="window lists 1 numbers for 2 layers"):
+        decoder(None, window=[4])
+    with pytest.raises(ValueError, match="window is 0, a number of tokens >= 1"):
+        decoder(None, window=0)
+    assert "window" not in decoder(None).config.to_json()
