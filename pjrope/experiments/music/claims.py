@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 from ..analysis.claims import Evidence, Finding, Outcome, Scale, Verdict, holm, measured, undecided
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 from ..text.claims import lengths_of, loss_gap
 from .judging import GOOD, OPEN, Rows, asked_of, corpora_of, evidence_of, losses_on_test
 from .mass_claims import high_orders_matter

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..analysis.claims import Evidence, Finding, Scale, Verdict, not_tested
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 
 OPEN = ("unresolved", "one seed", "not finite")
 GOOD = ("better", "slightly better", "equal")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis.claims import Verdict, measured, not_tested
-from ..engine.store import Result, load, select
+from ..engine.result import Result, select
+from ..engine.store import load
 from ..text.allocation_claims import JETS
 from ..text.claims import lengths_of
 from .judging import SMALL, Rows, evidence_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..analysis.claims import Finding, Verdict, gap, holm, not_tested, undecided
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 from ..text.claims import COLLAPSE, lengths_of, loss_change, loss_gap
 from .judging import GOOD, OPEN, Rows, corpora_of, evidence_of, losses_on_test, shared_seeds
 

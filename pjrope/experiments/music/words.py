@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis.claims import holm, measured
-from ..engine.store import Result, select
+from ..engine.result import Result, select
 from ..text.claims import lengths_of, loss_change, loss_gap
 
 BASE, LINE = "alibi", "bigram"
