@@ -13,6 +13,7 @@ number as written. A decimal that is set and not measured is followed by ``<!--g
     diff(record, field, a, b, **where)        paired by seeds: method a minus method b
     diff_low, diff_high, diff_half            the same of the difference
     least, most, count               over the rows; count(record, **where) has no field
+    at_least(record, field, bound, **where)   how many rows reach a bound
     abs, round, sqrt, log10          and the signs + - * / **
 
 A record is "phase_lm", preset "book"; "bench:cpu" names another preset. A field of ``where`` may be
@@ -38,7 +39,6 @@ NOT_MARKED_YET = frozenset(
         "ch04_jordan",
         "ch06_phase_language",
         "ch07_alibi",
-        "ch08_union",
         "ch09_gates",
         "ch10_lightcone",
         "ch12_speed",
@@ -47,7 +47,7 @@ NOT_MARKED_YET = frozenset(
 RESULTS = "## What experiments say"
 NUMBER = r"[−-]?\d[\d,]*(?:\.\d+)?|[−-]?\.\d+"
 MARK = re.compile(rf"({NUMBER})?<!--= *(.*?) *-->", re.S)
-DECIMAL = re.compile(r"(?<![\w.])[−-]?\d*\.\d+(?![\w.]*\d)(?!<!--(?:=|given))")
+DECIMAL = re.compile(r"(?<![\w.])[−-]?\d*\.\d+(?![\w.]*\d)(?!\$?<!--(?:=|given))")
 # Where a decimal is no result: code, names of files and models, links, citations, tables.
 ELSEWHERE = (
     re.compile(r"^(```+).*?^\1 *$", re.S | re.M),
@@ -116,6 +116,9 @@ def _functions() -> dict[str, Callable[..., Any]]:
         "value": value,
         "least": lambda name, field, **where: min(numbers(name, field, where)),
         "most": lambda name, field, **where: max(numbers(name, field, where)),
+        "at_least": lambda name, field, bound, **where: sum(
+            x >= bound for x in numbers(name, field, where)
+        ),
         "count": lambda name, **where: len(chosen(name, where)),
         **{"abs": abs, "round": round, "sqrt": math.sqrt, "log10": math.log10},
     }

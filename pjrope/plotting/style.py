@@ -77,10 +77,10 @@ def use_style(size: tuple[float, float] = WIDE) -> Iterator[None]:
 
 
 def axis_label(name: str, unit: str | None) -> str:
-    """Text of an axis: ``("lag", "tokens")`` -> ``lag (tokens)``, unit None -> ``(no unit)``."""
+    """Text of an axis: ``("lag", "tokens")`` -> ``lag (tokens)``; without a unit the name alone."""
     if not name.strip():
         raise ValueError("an axis has no name: say what is drawn, as in ('lag', 'tokens')")
-    return f"{name} ({unit or 'no unit'})"
+    return f"{name} ({unit})" if unit else name
 
 
 def label_axes(ax: Axes, *, x: tuple[str, str | None], y: tuple[str, str | None]) -> Axes:

@@ -16,7 +16,6 @@ STILL_OVER = {
     "ch04_jordan",
     "ch06_phase_language",
     "ch07_alibi",
-    "ch08_union",
     "ch09_gates",
     "ch10_lightcone",
     "ch12_speed",
