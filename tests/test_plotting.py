@@ -52,7 +52,7 @@ def test_axes_name_their_units():
     fig, ax = plt.subplots()
     plotting.label_axes(ax, x=("lag", "tokens"), y=("score", None))
     plt.close(fig)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("lag (tokens)", "score (no unit)")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("lag (tokens)", "score")
 
 
 def test_axis_without_a_name_is_refused():

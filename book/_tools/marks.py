@@ -38,7 +38,6 @@ NOT_MARKED_YET = frozenset(
         "ch02_rope",
         "ch04_jordan",
         "ch06_phase_language",
-        "ch07_alibi",
         "ch09_gates",
         "ch10_lightcone",
         "ch12_speed",

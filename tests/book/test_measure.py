@@ -15,7 +15,6 @@ STILL_OVER = {
     "ch02_rope",
     "ch04_jordan",
     "ch06_phase_language",
-    "ch07_alibi",
     "ch09_gates",
     "ch10_lightcone",
     "ch12_speed",
