@@ -191,7 +191,7 @@ def test_order_spectrum(ax):
     hatches = [bars[0].get_hatch() for bars in ax.containers]
     assert len(set(hatches)) == 2
     assert words == (
-        "Bar figure: energy (no unit) by order of the jet. trained: order 0 0.2, order 1 0.8. "
+        "Bar figure: energy by order of the jet. trained: order 0 0.2, order 1 0.8. "
         "start: order 0 0.5, order 1 -0.5."
     )
 
