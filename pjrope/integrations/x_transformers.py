@@ -87,6 +87,7 @@ def detach(model: nn.Module) -> PositionKernel:
 
 
 def _attention_layers(model: nn.Module) -> Any:
+    need("x_transformers", "xt")
     library = need("x_transformers.x_transformers", "xt")
     layers = getattr(model, "attn_layers", model)
     if not isinstance(layers, library.AttentionLayers):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 from torch.testing import assert_close
 
-from pjrope import attend
+from pjrope import attend, integrations
+from pjrope.extras import MissingLibrary
 from pjrope.integrations import bias_tensor, score_mod, to_numpy
 from pjrope.kernels import (
     Affine,
@@ -127,6 +130,29 @@ def test_bad_sizes_are_named():
         to_numpy(ALiBi(4), [0.5])
     with pytest.raises(ValueError, match="RoPE has no bias"):
         to_numpy(RoPE(8), 1)
+
+
+@pytest.mark.parametrize(
+    ("module", "library", "extra"),
+    [("huggingface", "transformers", "hf"), ("surgery", "transformers", "hf")],
+)
+def test_a_missing_library_is_named_with_its_remedy(monkeypatch, module, library, extra):
+    for name in [n for n in sys.modules if n.startswith(("pjrope.integrations.", library))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(MissingLibrary, match=rf'{library} is not installed.*"pjrope\[{extra}\]"'):
+        importlib.import_module(f"pjrope.integrations.{module}")
+    with pytest.raises(AttributeError, match="nonsense"):
+        integrations.nonsense  # noqa: B018
+
+
+def test_x_transformers_missing(monkeypatch):
+    from pjrope.integrations import x_transformers as xt
+
+    monkeypatch.setitem(sys.modules, "x_transformers", None)
+    monkeypatch.delitem(sys.modules, "x_transformers.x_transformers", raising=False)
+    with pytest.raises(MissingLibrary, match=r"pjrope\[xt\]"):
+        xt.attach(torch.nn.Linear(2, 2), ALiBi(4))
 
 
 @pytest.mark.skipif(not HAS_XT, reason="x-transformers is not installed")

@@ -26,24 +26,18 @@ def with_table(kind="llama", **more):
 
 
 def by_hand(model, ids):
-    """Logits with the bias of every pair given to the model's eager attention in its 4-D mask."""
-    kernels = hf.detach(copy.deepcopy(model)) if any(hf.attached(model)) else None
-    plain = copy.deepcopy(model)
-    hf.detach(plain)
+    """Logits with the bias of every pair given to the model's own eager attention in its mask."""
+    plain, n = copy.deepcopy(model), ids.shape[1]
+    kernels = hf.detach(plain)
     plain.set_attn_implementation("eager")
-    n = ids.shape[1]
     lag = torch.arange(n)[:, None] - torch.arange(n)
-    rows = []
     for layer, kernel in zip(plain.model.layers, kernels, strict=True):
         bias = kernel.lag_bias(lag.flatten()).detach().view(-1, n, n)
+        mask = bias[None].masked_fill(lag < 0, -1e30)
         layer.self_attn.register_forward_pre_hook(
-            lambda module, args, kwargs, bias=bias: (
-                args,
-                kwargs | {"attention_mask": bias[None].masked_fill(lag < 0, -1e30)},
-            ),
+            lambda module, args, given, mask=mask: (args, given | {"attention_mask": mask}),
             with_kwargs=True,
         )
-        rows.append(bias)
     return logits(plain, ids)
 
 
@@ -135,6 +129,15 @@ def test_a_static_cache_knows_its_places():
     chunked = transformers.DynamicCache(config=model.config)
     parts = [logits(model, part, cache=chunked) for part in ids.split([3, 4], dim=1)]
     assert_close(torch.cat(parts, 1), logits(model, ids), rtol=0, atol=2e-5)
+
+
+def test_packed_documents_and_copies():
+    model, a, b = with_table(), tokens(1, 7, 1), tokens(1, 9, 2)
+    places = torch.cat([torch.arange(7), torch.arange(9)])[None]
+    # transformers finds documents by their positions, where there is no cache.
+    both = logits(model, torch.cat([a, b], 1), position_ids=places, use_cache=False)
+    assert_close(both, torch.cat([logits(model, a), logits(model, b)], 1), rtol=0, atol=2e-5)
+    assert torch.equal(logits(copy.deepcopy(model), a), logits(model, a))
 
 
 def test_saved_and_loaded(tmp_path):

@@ -54,8 +54,9 @@ def attach(
         MissingLibrary: transformers is not installed.
 
     Limits: transformers 5. Attention dropout and attention weights need attention="eager", capped logits
-    (Gemma 2) too; attention sinks are refused. Positions count tokens of the window, so padding on
-    either side is fine; packed documents see their own lags. Kernels stay in fp32 in a model of another type.
+    (Gemma 2) too; attention sinks are refused. Lags count tokens, so padding on either side is fine, and so
+    are packed documents where transformers finds them: by position_ids, with use_cache=False. Kernels stay in
+    fp32 in a model of another type.
     """
     if attention not in NAMES:
         raise ValueError(f"attention is {attention!r}: choose from {', '.join(NAMES)}")
@@ -161,7 +162,8 @@ def _install(model: nn.Module, kernels: list[PositionKernel | None], attention: 
         stop_rotation(model)
     for module, kernel in zip(modules, kernels, strict=True):
         if kernel is not None:
-            setattr(module, KERNEL, kernel.to(next(module.parameters()).device))
+            device = next(module.parameters()).device
+            setattr(module, KERNEL, kernel if device.type == "meta" else kernel.to(device))
             module.__dict__["pjrope_turning"] = turning
             hook = module.register_forward_pre_hook(check_implementation)
             module.__dict__["pjrope_hooks"] = [hook]

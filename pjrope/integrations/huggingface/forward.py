@@ -24,6 +24,7 @@ _PLACES = "_pjrope_places"
 
 def register() -> None:
     """Let transformers know the three attention functions and the mask function of each."""
+    need("transformers", "hf")
     masks = need("transformers.masking_utils", "hf")
     utils = need("transformers.modeling_utils", "hf")
     for how, name in NAMES.items():
