@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import commands
+from . import commands, diagnose
 from .console import fail, show_what_can_be_shown
 
 __all__ = ["main"]
@@ -80,13 +80,11 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     ledger.add_argument("--out", type=_path, metavar="FILE", help="write there, as UTF-8")
     ledger.set_defaults(command=commands.ledger)
 
-    diagnose = parsers.add_parser(
-        "diagnose", help="which kind of position your own text, tokens, MIDI or series use"
+    diagnose.add_arguments(
+        parsers.add_parser(
+            "diagnose", help="which kind of position your own text, tokens, MIDI or series use"
+        )
     )
-    if words[:1] == ["diagnose"]:
-        from pjrope.diagnosis import command as diagnose_command
-
-        diagnose_command.add_arguments(diagnose)
 
     bench = parsers.add_parser("bench", help="time the backends, against peers and against none")
     if words[:1] == ["bench"]:

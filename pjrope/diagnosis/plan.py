@@ -22,6 +22,7 @@ FEWEST_STEPS, MOST_STEPS = 60, 4000
 LONG_ENOUGH = 700  # steps that a longer window must still allow
 CHECKS = 8  # times a training looks at its held-out loss
 PROBE_STEPS = 3
+SPENT = 0.9  # of the budget; the rest is for measuring and writing
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +138,13 @@ def make_plan(
     """
     shapes = [shape] if shape else [Shape(length=128, batch=8), Shape()]
     for tried in shapes:
-        found = _planned(source, tried, minutes, tuple(seeds), tuple(starts), device)
+        found, needed = _planned(source, tried, minutes, tuple(seeds), tuple(starts), device)
         if found.steps >= LONG_ENOUGH:
             break
     if found.steps < FEWEST_STEPS:
         raise InputError(
             f"{minutes:g} minutes are {found.steps} steps for each of {len(found.cells)} models, at least "
-            f"{FEWEST_STEPS} are needed: give --minutes {minutes * FEWEST_STEPS / max(1, found.steps) * 1.2:.1f}"
+            f"{FEWEST_STEPS} are needed: give --minutes {max(0.1, needed):.1f}"
         )
     return replace(found, steps=min(found.steps, MOST_STEPS))
 
@@ -155,7 +156,8 @@ def _planned(
     seeds: tuple[int, ...],
     starts: tuple[str, ...],
     device: str,
-) -> Plan:
+) -> tuple[Plan, float]:
+    """A plan, and the minutes that the fewest steps would take."""
     data, cells = split(source, shape), cells_of(seeds, starts)
     omega = starting_frequencies(data.train, shape)
     step, reading = {}, 0.0
@@ -164,10 +166,11 @@ def _planned(
         step[cell.arm] = _seconds_per_step(model, data, shape)
         same = sum(other.arm == cell.arm for other in cells)
         reading += same * _seconds_of_reading(model, data, shape, cell.arm)
-    left = 60 * minutes * 0.9 - reading
-    steps = int(left / sum(step[cell.arm] for cell in cells))
+    each = sum(step[cell.arm] for cell in cells)
+    steps = max(0, int((60 * SPENT * minutes - reading) / each))
     rounded = {arm: float(f"{s:.3g}") for arm, s in step.items()}
-    return Plan(shape, max(0, steps), seeds, starts, minutes, rounded, source.sha256)
+    plan = Plan(shape, steps, seeds, starts, minutes, rounded, source.sha256)
+    return plan, 1.1 * (FEWEST_STEPS * each + reading) / (60 * SPENT)
 
 
 def _seconds_per_step(model: torch.nn.Module, data: Data, shape: Shape) -> float:

@@ -118,10 +118,12 @@ def decide(evidence: Evidence) -> Decision:
     falling = evidence.falls[UNION] > max(FLOOR, FALLING * evidence.learned)
     if gain.low is None or gain.low <= 0:
         fall = evidence.falls[best]
-        return _without_structure(best, gain.text(), fall > FLOOR and gain.mean + fall > FLOOR)
+        return _without_structure(
+            best, gain.text(sign=False), fall > FLOOR and gain.mean + fall > FLOOR
+        )
     worth = evidence.gap("none", best, comparisons=len(ARMS) - 1)
     if best == "none" or worth.low is None or worth.low <= 0 or worth.mean < FLOOR:
-        return _without_order(evidence, worth.text(), falling)
+        return _without_order(evidence, worth.text(sign=False), falling)
     matters = max(FLOOR, SHARE * worth.mean)
     leading, rivals = _leader(evidence)
     sectors = tuple(_finding(evidence, s, matters, worth.mean) for s in SINGLES)
@@ -135,7 +137,12 @@ def decide(evidence: Evidence) -> Decision:
         kernel=kernel,
         headline=words.headline(kernel, leading, rivals, falling),
         because=words.because(
-            evidence, leading, rivals, (kernel, behind), gain.text(), worth.text()
+            evidence,
+            leading,
+            rivals,
+            (kernel, behind),
+            gain.text(sign=False),
+            worth.text(sign=False),
         ),
         would_decide=words.still_open(evidence, leading, rivals, stable, falling),
         sectors=sectors,

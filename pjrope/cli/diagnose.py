@@ -1,15 +1,19 @@
-"""``pjrope diagnose``: its arguments, and what it does with them."""
+"""``pjrope diagnose``: its arguments, and what it does with them.
+
+What imports torch is imported inside functions, so that --help answers at once.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .console import fail
+
 if TYPE_CHECKING:
-    from .arms import Shape
+    from ..diagnosis.arms import Shape
 
 __all__ = ["add_arguments", "run"]
 
@@ -78,11 +82,11 @@ def run(args: argparse.Namespace) -> int:
     Returns:
         0, or 2 for bad input.
     """
+    from ..diagnosis.api import diagnose
+    from ..diagnosis.inputs import Reading, read_files
+    from ..diagnosis.source import InputError
     from ..experiments.engine.plain_json import ExperimentError
     from ..training import CheckpointError
-    from .api import diagnose
-    from .inputs import Reading, read_files
-    from .source import InputError
 
     try:
         if args.planted:
@@ -106,17 +110,16 @@ def run(args: argparse.Namespace) -> int:
             device=args.device,
         )
         html, data = report.save(out)
-    except (InputError, ExperimentError, CheckpointError) as error:
-        print(f"pjrope: {' '.join(str(error).split())}", file=sys.stderr)
-        return BAD_INPUT
+    except (InputError, ExperimentError, CheckpointError, FloatingPointError) as error:
+        return fail(error, BAD_INPUT)
     print(report.text())
     print(f"\nWritten to {html} and {data}")
     return 0
 
 
 def _planted(args: argparse.Namespace) -> int:
-    from .api import checked_device
-    from .planted import run_planted
+    from ..diagnosis.api import checked_device
+    from ..diagnosis.planted import run_planted
 
     device = checked_device(args.device)
     out = args.out or Path("pjrope-diagnosis") / "planted"
@@ -129,8 +132,8 @@ def _planted(args: argparse.Namespace) -> int:
 
 
 def _shape(length: int | None) -> Shape | None:
-    from .arms import Shape
-    from .source import InputError
+    from ..diagnosis.arms import Shape
+    from ..diagnosis.source import InputError
 
     if length is None:
         return None
