@@ -63,6 +63,7 @@ METHODS: Mapping[str, MethodLook] = {
         affine_fast=("learned slopes, higher rate", ">", "-."),
         affine_spread=("learned slopes from ALiBi's", "<", "--"),
         affine_signed=("learned slopes of either sign", "d", "-."),
+        alibi_time=("ALiBi over time", "*", ":"),
     ),
     **_family(
         "rotation and recency",
@@ -96,7 +97,12 @@ METHODS: Mapping[str, MethodLook] = {
         alibi_lc=("ALiBi + light cone", "v", "--"),
         lc_affine=("light cone + learned slopes", "x", ":"),
     ),
-    **_family("union", full=("full union", "D"), fj_affine=("jet + learned slopes", "s", "--")),
+    **_family(
+        "union",
+        full=("full union", "D"),
+        full_uniform=("full union, equal gates", "^", "-."),
+        fj_affine=("jet + learned slopes", "s", "--"),
+    ),
 }
 
 

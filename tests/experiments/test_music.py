@@ -22,7 +22,7 @@ from pjrope.experiments.music.music_lm import RIVALS
 from pjrope.experiments.music.music_motif import FORM, lag_of_tokens
 from pjrope.experiments.music.samples import notes_of
 from pjrope.experiments.music.study import SMOKE, card_of
-from pjrope.experiments.music.words import gains, motif_words, music_words
+from pjrope.experiments.music.words import gain_table, gains, motif_words, music_words
 from pjrope.kernels import PJBias
 
 SETTINGS = {"width": 32, "layers": 1, "heads": 2, "length": 64}
@@ -327,3 +327,7 @@ def test_a_return_is_seen_beyond_what_the_bars_alone_explain():
     own = [r for r in rows if r["method"] == "alibi"]
     assert gains(own, 4) == pytest.approx([0.3, 0.296, 0.292])
     assert motif_words(Result([r for r in rows if r["seed"] == 0], {})) == []
+    told = gain_table(Result(rows, {}), 256).splitlines()
+    assert told[0].split("|")[2].strip() == "4 bars"
+    assert [cell.strip() for cell in told[2].split("|")[1:4]] == ["`alibi`", "0.200", "0.000"]
+    assert gain_table(Result(own, {}), 256) == gain_table(Result([], {}), 256) == ""

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis.claims import holm, measured
+from ..analysis.statistics import summary
+from ..analysis.tables import markdown
 from ..engine.result import Result, select
 from ..text.claims import lengths_of, loss_change, loss_gap
 
@@ -108,3 +110,31 @@ def _differences(rows: Rows, lag: int) -> dict[int, float | None]:
         new, old = by.get((seed, 0)), by.get((seed, lag))
         found[seed] = None if new is None or old is None else new - old
     return found
+
+
+def gain_table(result: Result, length: int) -> str:
+    """The mean gains of each method by the distance of the return, as a Markdown table.
+
+    Args:
+        result: of ``music_motif``.
+        length: context, tokens.
+
+    Returns:
+        a row for each method; "" where the record has no method or no bigram line.
+    """
+    rows = select(result.rows, {"kind": "returns", "length": length})
+    line = select(rows, {"method": LINE})
+    lags = sorted({row["lag"] for row in rows} - {0})
+    methods = [m for m in dict.fromkeys(row["method"] for row in rows) if m != LINE]
+    if not methods or not line:
+        return ""
+    cells = [
+        [f"`{m}`", *(_told(gains(select(rows, {"method": m}), lag, line)) for lag in lags)]
+        for m in methods
+    ]
+    return markdown(["gain, nats per token", *(f"{lag} bars" for lag in lags)], cells, "lr")
+
+
+def _told(values: Sequence[float | None]) -> str:
+    mean = summary(values).mean
+    return "–" if mean is None else f"{mean:z.3f}"
