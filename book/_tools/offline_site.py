@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,9 +53,27 @@ def mend_roles(app: Sphinx, page: str, template: str, context: dict, doctree: ob
         context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
 
 
+def show_card(app: Sphinx, page: str, template: str, context: dict, doctree: object) -> None:
+    """What other sites show of a link: title, question and picture, at the published address."""
+    place = app.config.html_theme_options.get("repository_url") or ""
+    owner, _, name = place.removeprefix("https://github.com/").partition("/")
+    title = html.escape(re.sub(r"<[^>]+>", "", context.get("title") or ""), quote=True)
+    picture = f"https://{owner}.github.io/{name}/_static/social.png"
+    facts = {
+        "og:type": "website",
+        "og:title": title or app.config.project,
+        "og:description": "RoPE, Jordan blocks, ALiBi and light cones as one learnable space.",
+        "og:image": picture,
+    }
+    context["metatags"] = context.get("metatags", "") + "".join(
+        f'<meta property="{key}" content="{value}">\n' for key, value in facts.items()
+    )
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", copy_mathjax)
     app.connect("builder-inited", write_pages)
     app.connect("html-page-context", mend_roles)
+    app.connect("html-page-context", show_card)
     app.config.mathjax_path = "mathjax/tex-mml-chtml.js"
     return {"parallel_read_safe": True, "parallel_write_safe": True}
