@@ -158,6 +158,11 @@ def phase_dtype(device: torch.device) -> torch.dtype:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
+def exporting() -> bool:
+    """True within ``torch.export``, which must not choose by a length that it leaves open."""
+    return torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
+
+
 def own_types(device: torch.device) -> AbstractContextManager[object]:
     """A context in which autocast leaves number types alone; the meta device has none to leave."""
     if device.type == "meta":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
+from ..conventions import exporting
 from ..kernels.base import PositionKernel
 
 if TYPE_CHECKING:
@@ -55,10 +56,12 @@ def plan(call: Call, largest: int | None = None) -> list[Block]:
         call: the checked call.
         largest: as for :func:`rows_of`.
     """
-    size = rows_of(call, largest)
+    size = 0 if exporting() else rows_of(call, largest)
     if (call.local or call.scored) and not call.default_positions:
         ends = _within_reach(call, size)
-    elif call.queries <= size:  # apart, so that torch.compile need not fix the length
+    elif (
+        exporting() or call.queries <= size
+    ):  # apart, so that torch.compile need not fix the length
         ends = [(0, call.queries)]
     else:
         starts = range(0, call.queries, size)

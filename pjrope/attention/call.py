@@ -20,6 +20,7 @@ from ..kernels.base import PositionKernel
 from ..positions.lags import Causal, check_causal
 from .alignment import find_offset
 from .checks import (
+    check_export,
     check_keep,
     check_kernel,
     check_positions,
@@ -178,6 +179,7 @@ def make_call(
     check_tensors(q, k, v, widened=keys_rotated)
     check_kernel(kernel, q.shape[1], k.shape[1], None if keys_rotated else q.shape[3])
     check_causal(causal)
+    check_export(kernel)
     shape = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     pairs = check_keep(None if keep is None else as_tensor(keep, "keep", q), shape)
     real = None if key_keep is None else as_tensor(key_keep, "key_keep", q)

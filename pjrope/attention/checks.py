@@ -8,7 +8,7 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
-from ..conventions import as_positions, as_tensor, wide
+from ..conventions import as_positions, as_tensor, exporting, wide
 from ..kernels.base import PositionKernel
 
 
@@ -89,6 +89,15 @@ def check_positions(
     return found[0], found[1], False
 
 
+def check_export(kernel: PositionKernel) -> None:
+    """Raise where ``torch.export`` meets a kernel that chooses origins by what its parameters are."""
+    if exporting() and (kernel.scored or (kernel.rotates and not kernel.any_origin)):
+        raise ValueError(
+            f"{type(kernel).__name__} chooses origins by the values of its parameters, which "
+            "torch.export does not know: use torch.compile, or export RoPE or a bias"
+        )
+
+
 def check_keep(keep: Tensor | None, shape: tuple[int, int, int, int]) -> Tensor | None:
     """``keep`` if it is a mask that broadcasts to ``(B, H, Q, K)``, or None."""
     if keep is None:
@@ -167,7 +176,7 @@ def check_window(window: int | None, queries: int, keys: int) -> int | None:
         return None
     if isinstance(window, bool) or not isinstance(window, Integral) or window < 1:
         raise ValueError(f"window is {window!r}, a number of tokens >= 1 is needed: 1 sees itself")
-    return int(window) if window < max(queries, keys) else None
+    return int(window) if exporting() or window < max(queries, keys) else None
 
 
 def check_segments(

@@ -52,7 +52,8 @@ class Masks:
         low = 0
         if self.window is not None:
             low = max(0, start + self.apart - self.window + 1)
-            high = min(high, max(0, stop + self.apart + self.window - 1))
+            if not self.causal:  # else causality ends before the window does
+                high = min(high, max(0, stop + self.apart + self.window - 1))
         high = max(1, high)
         return min(low, high - 1), high
 

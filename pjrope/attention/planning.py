@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from ..conventions import exporting
 from .backends import BACKENDS, fold, sdpa, toeplitz, triton
 from .blocks import rows_of
 from .call import Call
@@ -73,6 +74,8 @@ def _choice(call: Call) -> tuple[str, str]:
         return choose_on_gpu(call, triton.gpu_of(call.q.device))
     if not call.biases:
         return "sdpa", f"query blocks of {rows_of(call)}: {_obstacle(call)}"
+    if exporting():
+        return "sdpa", "one block: an exported graph leaves the length open"
     short = SHORT if any(p.requires_grad for p in call.kernel.parameters()) else 2 * SHORT
     if call.training and call.queries < short:
         return "sdpa", f"a bias in training, short: fewer than {short} queries"
