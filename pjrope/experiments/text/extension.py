@@ -1,4 +1,4 @@
-"""Grid ``your_model/extension``: a trained RoPE model made to read further, seven ways, at one price.
+"""Grid ``your_model/extension``: a trained RoPE model made to read further, five ways at one price.
 
 A byte model in the form of Llama (RMSNorm, no biases, RoPE) is trained at L. Copies of it are tuned with
 the same few steps on longer windows: as it is, with its rotation stretched (PI, NTK, YaRN), and with
