@@ -42,8 +42,8 @@ def because(
     said = [
         f"The best model is {gain} nats per token below the unigram entropy.",
         f"Position is worth {worth} nats per token at the training length.",
-        f"{first(NAMES[kernel])}: {'no' if behind < 5e-4 else f'at most {behind:.3f}'} nats behind the best "
-        "model, at the training length and at the longest.",
+        f"{first(NAMES[kernel])}: {_distance(behind)} the best model, at the training length and at the "
+        "longest.",
     ]
     for other in SINGLES:
         if other not in (leading, *rivals):
@@ -56,6 +56,10 @@ def because(
     if (mean := rise[worst] / len(evidence.unigram)) > SEEN:
         said.append(f"{first(NAMES[worst])}: the loss rises by {mean:.3f} at the longest length.")
     return tuple(said)
+
+
+def _distance(behind: float) -> str:
+    return "level with" if behind < 5e-4 else f"at most {behind:.3f} nats behind"
 
 
 def still_open(

@@ -51,6 +51,26 @@ def test_json_holds_what_the_page_shows(whole):
     assert len(union["kernel"][0]["total"][0]) == 32 and union["curve"][-1]["step"] == 8
 
 
+def test_dice_are_not_found_to_have_structure(whole):
+    decision = whole[1].decision
+    assert decision.verdict in ("no structure", "cannot tell") and decision.kernel is None
+
+
+def test_a_copy_from_three_back_is_found_by_the_near_table():
+    generator = torch.Generator().manual_seed(0)
+    fresh = torch.randint(5, (20_000,), generator=generator).tolist()
+    copies = (torch.rand(20_000, generator=generator) < 0.9).tolist()
+    made = fresh[:3]
+    for t in range(3, 20_000):
+        made.append(made[t - 3] if copies[t] else fresh[t])
+    report = pjrope.diagnose(made, **(QUICK | {"steps": 60, "starts": ("uniform",)}))
+    assert report.verdict in ("found", "cannot tell") and report.decision.kernel != "none"
+    gain = report.evidence.gap("none", "near")
+    assert gain.low > 0.1 and gain.mean > report.evidence.gap("none", "affine").mean
+    bias = torch.tensor(next(c for c in report.cells if c["arm"] == "near")["kernel"][0]["total"])
+    assert 2 in bias.argmax(1).tolist()  # the query stands one before the token it predicts
+
+
 class Seen(HTMLParser):
     VOID = ("meta", "circle", "path", "br")
 
