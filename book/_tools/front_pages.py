@@ -162,14 +162,16 @@ def _claim_row(row: Any, link: Link) -> list[str]:
     seeds = f"{verdict.evidence.seeds} seeds" if verdict.evidence.seeds > 1 else ""
     gap = verdict.evidence.scale.beside(claim.scale)
     reason = short(verdict.because, 400) or verdict.because[:400] + " …"
+    judged = "; ".join(filter(None, [f"rule written {claim.written} the record", seeds, gap]))
+    rests = (numbers + (f"; {rest} more" if rest > 0 else "")) or "nothing recorded"
+    place = "; ".join(
+        filter(None, [link(claim.chapter), f"`{row.command}`" if row.command else ""])
+    )
     return [
-        f"**{claim.id}** {claim.statement} *{claim.where}*",
-        claim.published,
+        f"**{claim.id}** {claim.statement} *{claim.where}: {claim.published}*",
         f"**{verdict.outcome}**: {reason}",
-        (numbers + (f"; {rest} more" if rest > 0 else "")) or "–",
-        "; ".join(filter(None, [f"rule written {claim.written} the record", seeds, gap])),
-        "; ".join(filter(None, [link(claim.chapter), f"`{row.command}`" if row.command else ""]))
-        or "–",
+        f"{rests}. *{judged}*",
+        place or "–",
     ]
 
 
@@ -179,14 +181,7 @@ def ledger_chapter(root: Path, rows: Sequence[Any], table: Table) -> str:
 
     parts, records = chapters(root / "book"), Records()
     link = linker(parts, myst)
-    head = (
-        "claim",
-        "the paper's figure",
-        "here",
-        "rests on",
-        "how it was judged",
-        "chapter, command",
-    )
+    head = ("claim, the paper's figure", "here", "rests on", "chapter, command")
     known = [prefix for prefixes in LEDGER_GROUPS.values() for prefix in prefixes]
     if stray := [r.claim.id for r in rows if not r.claim.id.startswith(tuple(known))]:
         raise ValueError(f"claim {stray[0]} has no group: name its letters in LEDGER_GROUPS")

@@ -26,12 +26,12 @@ LAGS = torch.arange(6 * 64 + 1, dtype=torch.float64)
 # Preset -> what is changed for the eye, label, colour, marker, where the label stands.
 ROOTS = {
     "rope": ({"dim": 32}, "RoPE", "#222222", "o", (0.62, 0.86)),
-    "damped": ({"cycles": 14.0, "damping": 12.0}, "damped rotation", PALETTE["grey"], "s", (-0.62, 0.78)),
+    "damped": ({"cycles": 14.0, "damping": 12.0}, "damped rotation", PALETTE["grey"], "s", (-0.72, 0.6)),
     "scaled": (
-        {"cycles": 6.0, "damping": 6.0}, "Jordan block, ×2", PALETTE["blue"], "D", (0.02, 0.48),
+        {"cycles": 6.0, "damping": 6.0}, "Jordan block, ×2", PALETTE["blue"], "D", (-0.12, 0.33),
     ),
-    "alibi": ({}, "ALiBi, ×2", PALETTE["vermilion"], "v", (0.56, -0.04)),
-    "near": ({}, "near lags, ×4", PALETTE["green"], "P", (0.08, -0.04)),
+    "alibi": ({}, "ALiBi, ×2", PALETTE["vermilion"], "v", (0.4, -0.2)),
+    "near": ({}, "near lags, ×4", PALETTE["green"], "P", (-0.62, -0.2)),
 }  # fmt: skip
 CURVES = {
     "rope": ("RoPE: a rotation", "#222222"),
