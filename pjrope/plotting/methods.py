@@ -29,6 +29,7 @@ FAMILIES = {
     "direct sum": "#6a51a3",
     "light cone": PALETTE["green"],
     "union": PALETTE["purple"],
+    "near lags": "#a4336c",
 }
 
 
@@ -85,6 +86,7 @@ METHODS: Mapping[str, MethodLook] = {
         damped_c1=("damped RoPE, c = 1", "+", ":"),
         pj_rotary=("PJ-rotary", "D", "--"),
         fj=("Fourier jet", "P"),
+        alibi_cosines=("ALiBi + cosines", "X", ":"),
     ),
     **_family(
         "direct sum",
@@ -96,6 +98,18 @@ METHODS: Mapping[str, MethodLook] = {
         lc=("light cone", "o"),
         alibi_lc=("ALiBi + light cone", "v", "--"),
         lc_affine=("light cone + learned slopes", "x", ":"),
+        alibi_straight=("ALiBi + velocity, straight phase", "s", "-."),
+    ),
+    **_family(
+        "near lags",
+        alibi_table4=("ALiBi + table of 4", "^", ":"),
+        alibi_table8=("ALiBi + table of 8", "s"),
+        alibi_table16=("ALiBi + table of 16", "D", "-."),
+        alibi_t5=("ALiBi + T5's buckets", "o", "--"),
+        alibi_conv=("ALiBi, short convolution", "P", "-."),
+        alibi_shift=("ALiBi, token shift", "X", ":"),
+        rope_alibi_table8=("RoPE + ALiBi + table of 8", "*", "--"),
+        affine_spread_table8=("learned slopes + table of 8", "p", ":"),
     ),
     **_family(
         "union",
