@@ -151,8 +151,8 @@ def decide(evidence: Evidence) -> Decision:
 
 def _without_structure(best: str, gain: str, falling: bool) -> Decision:
     because = (
-        f"The best model ({NAMES[best]}) is below the unigram entropy by {gain} nats per token, which is not "
-        "more than its interval.",
+        f"Unigram entropy minus the loss of the best model ({NAMES[best]}): {gain} nats per token, not more "
+        "than its interval.",
     )
     if falling:
         return Decision(
