@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pjrope.cli.console import plain
+from pjrope.experiments.engine.system import explain
 
 ROOT = Path(__file__).resolve().parents[1]
 # One process says all of it, as each start costs seconds: exit codes follow one another.
@@ -109,14 +111,22 @@ def test_from_a_folder_that_cannot_be_written_and_without_a_home(readable):
         ["data", "--list"],
         ["run", "kernel_probes"],
         ["ledger", "--out", "ledger.md", "P-F2"],
+        ["bench", "--json", "bench/quick.json"],  # says so before it measures for minutes
     ]
     codes, _, errors = told(words, "", env=env, cwd=readable)
-    assert codes == [0, 0, 0, 0, 2, 2]
-    assert len(errors) == 2
+    assert codes == [0, 0, 0, 0, 2, 2, 2]
+    assert len(errors) == 3
+    assert errors[2].startswith("pjrope bench: cannot write ")
     assert errors[0].startswith("pjrope: cannot write ") and "pjrope-results" in errors[0]
     assert errors[1].startswith("pjrope: ledger.md: ")
     for error in errors:
         assert re.search(r"\((EACCES|EPERM|EROFS)\)", error)
+
+
+def test_an_error_without_a_path_is_told_in_the_words_of_its_library():
+    found = explain(FileNotFoundError(errno.ENOENT, "No usable temporary directory found in [...]"))
+    assert found == "No usable temporary directory found in [...] (ENOENT)"
+    assert explain(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))) == "the disk is full (ENOSPC)"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")

@@ -117,8 +117,7 @@ class AttentionLayer(nn.Module):
         elif segments is not None or self.causal is not True:
             raise ValueError("a cache holds one document, causally: drop segments or the cache")
         else:
-            with unchanged_on_error([cache]):
-                y = self._cached(q, k, v, cache, q_pos, masks)
+            y = self._cached(q, k, v, cache, q_pos, masks)
         return self.out(y.transpose(1, 2).flatten(2))
 
     def _projected(self, x: Tensor, rows: slice) -> tuple[Tensor, Tensor, Tensor]:
@@ -131,6 +130,8 @@ class AttentionLayer(nn.Module):
             q = q * self.log_scale.exp().to(q.dtype)
         return q, k, v
 
+    # A cache grows with every token, and its graph would be compiled anew each time.
+    @torch.compiler.disable
     def _cached(
         self,
         q: Tensor,
@@ -140,20 +141,21 @@ class AttentionLayer(nn.Module):
         q_pos: Tensor | None,
         masks: dict[str, Tensor | None],
     ) -> Tensor:
-        if cache.kernel is None and cache.length:
-            raise ValueError(
-                "this cache was filled without a kernel: make it KVCache(kernel=layer.kernel)"
-            )
-        if cache.kernel is not self.kernel:
-            if cache.kernel is not None and not same_kernel(cache.kernel, self.kernel):
+        with unchanged_on_error([cache]):
+            if cache.kernel is None and cache.length:
                 raise ValueError(
-                    "this cache was made for another kernel: give each layer its own KVCache"
+                    "this cache was filled without a kernel: make it KVCache(kernel=layer.kernel)"
                 )
-            cache.kernel = self.kernel
-        if q_pos is None:
-            q_pos = torch.arange(cache.length, cache.length + k.shape[2], device=q.device)
-        cache.append(k, v, q_pos)
-        q_pos = q_pos[..., q_pos.shape[-1] - q.shape[2] :]
-        return attend_cached(
-            q, cache, q_pos=q_pos, window=self.window, backend=self.backend, **masks
-        )
+            if cache.kernel is not self.kernel:
+                if cache.kernel is not None and not same_kernel(cache.kernel, self.kernel):
+                    raise ValueError(
+                        "this cache was made for another kernel: give each layer its own KVCache"
+                    )
+                cache.kernel = self.kernel
+            if q_pos is None:
+                q_pos = torch.arange(cache.length, cache.length + k.shape[2], device=q.device)
+            own_pos = q_pos[..., q_pos.shape[-1] - q.shape[2] :]
+            cache.append(k, v, q_pos)
+            return attend_cached(
+                q, cache, q_pos=own_pos, window=self.window, backend=self.backend, **masks
+            )

@@ -102,6 +102,10 @@ def _check_output(args: argparse.Namespace) -> None:
         raise ExperimentError(f"--record keeps full runs only: drop {' and '.join(given)}")
     if args.json and args.json.is_dir():
         raise ExperimentError(f"--json {args.json} is a folder: name a file")
+    if args.json:
+        from ..experiments.engine.store import check_writable
+
+        check_writable(args.json)
 
 
 def _run(args: argparse.Namespace, settings: Settings) -> int:

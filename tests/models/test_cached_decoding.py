@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._dynamo.utils import counters
 
-from pjrope import Decoder, DecoderConfig
+from pjrope import ALiBi, Decoder, DecoderConfig, RoPE
 from tests.kernels.catalogue import HEAD_DIM, HEADS, LENGTH, NAMES, kernels
 
 STEPS = (LENGTH + 4, 1, 1, LENGTH, 1)  # a prompt beyond the training length, tokens, a guessed run
@@ -52,3 +53,22 @@ def test_a_cache_answers_as_a_full_pass_does_or_is_refused(name, dtype):
     # The factor of the full pass is that of its last token, so only that one must agree.
     last = decoded(model, tokens)[:, -1]
     torch.testing.assert_close(last, full[:, -1], rtol=0, atol=TOLERANCE[dtype])
+
+
+@torch.no_grad()
+def test_compiled_decoding_is_compiled_once_for_a_prompt_and_once_for_a_token():
+    """Cached attention stays outside the graphs, so that a longer cache asks for no new one."""
+    config = DecoderConfig(
+        vocab=13, width=16, layers=2, heads=2, length=16, kernel=(RoPE(8) + ALiBi(2)).spec
+    )
+    model = Decoder(config, seed=0).eval()
+    tokens = torch.randint(13, (1, 20), generator=torch.Generator().manual_seed(0))
+    compiled, cache, graphs = torch.compile(model, backend="eager"), model.new_cache(), []
+    torch._dynamo.reset()
+    counters.clear()
+    rows = [compiled(tokens[:, :4], cache=cache)]
+    for n in range(4, 20):
+        rows.append(compiled(tokens[:, n : n + 1], cache=cache))
+        graphs.append(counters["stats"]["unique_graphs"])
+    torch.testing.assert_close(torch.cat(rows, 1), model(tokens), rtol=1e-4, atol=1e-5)
+    assert graphs[0] > 0 and len(set(graphs)) == 1, graphs

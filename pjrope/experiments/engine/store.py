@@ -17,6 +17,7 @@ from .system import explain
 __all__ = [
     "DEFAULT_OUT",
     "CannotWrite",
+    "check_writable",
     "load",
     "parse",
     "read",
@@ -34,6 +35,20 @@ def result_path(out: Path, name: str, preset: str) -> Path:
 
 class CannotWrite(ExperimentError):
     """A file could not be written: the disk is full, the folder read-only, a limit reached."""
+
+
+def check_writable(path: Path) -> None:
+    """Raise now where :func:`write` would at the end of a long run; a disk may still become full.
+
+    Raises:
+        CannotWrite: the folder cannot be made, or takes no file.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+            pass
+    except OSError as error:
+        raise CannotWrite(f"cannot write {explain(error, path)}") from None
 
 
 def write(path: Path, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,7 +44,11 @@ def explain(error: OSError, path: Path | str | None = None) -> str:
         path: what was being written or read, where the error does not say.
     """
     where = error.filename or path
-    why = _WHY.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
+    said, number = error.strerror, error.errno or 0
+    if not where and said and said != os.strerror(number):
+        why = said  # words of the library that raised it say more than the number alone
+    else:
+        why = _WHY.get(number) or said or str(error) or type(error).__name__
     name = errno.errorcode.get(error.errno or 0)
     return (f"{where}: " if where else "") + why + (f" ({name})" if name else "")
 
