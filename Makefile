@@ -4,6 +4,7 @@
 #   make lint   only the formatter, the linter and the types
 #   make unit   only the tests of the package; TORCH=2.6.0 tries another version of torch
 #   make colab  the chapters in an environment with the versions that Colab has
+#   make pdf    the book as _build/latex/book.pdf; needs XeLaTeX and latexmk (see the target)
 #   make release VERSION=0.2.0   a commit and a tag whose chapters install that tag
 #   make clean  remove what was built and the environment
 # Both main targets do only what has changed since the last time. PYTHON=python3.12 picks an
@@ -45,7 +46,7 @@ $(RUN) ruff format --check
 $(RUN) mypy --cache-dir _build/mypy
 endef
 
-.PHONY: book test lint unit colab release clean some_chapter
+.PHONY: book test lint unit colab pdf release clean some_chapter
 .DELETE_ON_ERROR:
 
 book: $(RAN) $(SITE)
@@ -65,6 +66,13 @@ unit: $(INSTALLED)
 colab: $(INSTALLED)
 	$(RUN) pip install --quiet $(COLAB)
 	$(RUN) pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env $(CHAPTERS)
+
+# Debian: latexmk texlive-xetex texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf.
+pdf: $(INSTALLED) | some_chapter
+	@command -v xelatex >/dev/null && command -v latexmk >/dev/null \
+	    || { echo "no xelatex or latexmk: install texlive-xetex, texlive-latex-extra and latexmk" >&2; exit 1; }
+	$(VENV)/bin/jupyter-book build book --config _config.yml --path-output . --builder pdflatex --keep-going --quiet
+	@echo "The book: $(CURDIR)/_build/latex/book.pdf"
 
 release: $(INSTALLED)
 	$(PY) book/_tools/release.py $(VERSION) $(PUSH)

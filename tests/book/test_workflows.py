@@ -15,7 +15,7 @@ from conftest import lacking
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-TARGETS = ("book", "test", "lint", "unit", "colab", "release", "clean")
+TARGETS = ("book", "test", "lint", "unit", "colab", "pdf", "release", "clean")
 
 
 def jobs(path: Path) -> dict:
@@ -102,6 +102,11 @@ def test_the_weekly_run_has_the_versions_of_colab():
 def test_a_release_gets_its_version_and_pushes():
     plan = planned("release", VERSION="0.2.0", PUSH="--push")
     assert "book/_tools/release.py 0.2.0 --push" in plan
+
+
+def test_the_pdf_says_what_it_needs():
+    plan = planned("pdf")
+    assert "--builder pdflatex" in plan and "install texlive-xetex" in plan
 
 
 def test_a_commit_checks_what_the_proof_checks():
