@@ -27,6 +27,7 @@ SPEC_IDS = {
     ("kernel_probes", "book"): "48adfb4b00f9",
     ("lightcone_stability", "book"): "64025cf8ff82",
     ("near_lags", "book"): "0230b1b2c0ed",
+    ("near_lags/samples", "book"): "ef896f802bea",
     ("needle_retrieval", "book"): "9cf6cf872996",
     ("ntk_flow", "book"): "015369e1cb2d",
     ("order_toy", "book"): "e725c5a50215",
