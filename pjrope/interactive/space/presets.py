@@ -81,6 +81,10 @@ METHOD_POINTS: Mapping[str, tuple[str, str, dict[str, Any]]] = {
                    {"coords": "light cone", "slope": 2.0, "cone": 1.0, "orders": "01"}),
     "near": ("Near lags", "A number for the last four tokens, as in a table: the root 0.",
              {"near": 2.0}),
+    "alibi_table4": ("ALiBi + near lags", "A line in tokens, and a number for the last four.",
+                     {"coords": "raw", "slope": 0.125, "near": 2.0}),
+    "alibi_cosines": ("ALiBi + cosine", "A line in tokens beside an undamped wave.",
+                      {"coords": "raw", "slope": 0.125, "jet": 1.0, "orders": "0"}),
 }  # fmt: skip
 # Other names in the book for one of these points: another start, rate or ladder of the same function.
 SAME_POINT = {
@@ -88,10 +92,16 @@ SAME_POINT = {
     "affine_fast": "affine", "affine_spread": "affine", "affine_signed": "affine",
     "rope_affine_spread": "rope_affine", "rope_ntk_affine_spread": "rope_ntk_affine",
     "damped_c1": "damped", "direct_sum_grid": "direct_sum", "lag": "exact",
+    "alibi_table8": "alibi_table4", "alibi_table16": "alibi_table4", "alibi_t5": "alibi_table4",
+    "affine_spread_table8": "alibi_table4", "full_uniform": "full",
 }  # fmt: skip
-# What no function of the lag describes: a vote without attention, and scores that also depend on
-# where the key stands.
-NO_LAG_FUNCTION = ("majority", "stabilized", "stabilized_fast", "stabilized_no_gamma")
+# What no function of the lag describes, or none that the page has controls for: a vote without
+# attention, scores that also depend on where the key stands, mixing before attention, a lag in
+# seconds, velocity over a straight phase, and three things at once.
+NO_LAG_FUNCTION = (
+    *("majority", "stabilized", "stabilized_fast", "stabilized_no_gamma"),
+    *("alibi_conv", "alibi_shift", "alibi_time", "alibi_straight", "rope_alibi_table8"),
+)
 
 
 def presets() -> list[Preset]:
