@@ -26,6 +26,7 @@ SPEC_IDS = {
     ("jet_probes", "book"): "ac2ec59db436",
     ("kernel_probes", "book"): "48adfb4b00f9",
     ("lightcone_stability", "book"): "64025cf8ff82",
+    ("music_lm", "book"): "070ac66fd6a9",
     ("near_lags", "book"): "0230b1b2c0ed",
     ("near_lags/samples", "book"): "ef896f802bea",
     ("needle_retrieval", "book"): "9cf6cf872996",

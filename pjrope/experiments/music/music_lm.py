@@ -109,20 +109,23 @@ TABLES = (
         kind="loss",
         split="test",
     ),
-    _table("Loss on other splits, nats per token", "loss", ("split", "length"), kind="loss"),
+    _table(
+        "Loss on all splits, nats per token", "loss", ("corpus", "split", "length"), kind="loss"
+    ),
     _table("Loss on held-out music at the end of training", "held_out", "corpus", kind="training"),
     _table(
         "Gate of each sector, layer 1",
         "gate",
-        "sector",
+        ("corpus", "sector", "length"),
         kind="sectors",
+        sector=["fj", "affine", "lc"],
         layer=1,
         sector_order=[None],
     ),
     _table(
         "Loss with a part left out minus the loss, nats per token",
         "change",
-        ("left_out", "length"),
+        ("corpus", "left_out", "length"),
         kind="left_out",
     ),
 )
