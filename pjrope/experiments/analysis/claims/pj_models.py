@@ -10,7 +10,7 @@ _TEXT = Scale(512, 8192, 199_408, None, "Tiny Shakespeare, WikiText-2")
 _LONG = Scale(1024, 32768, 199_408, None, "Tiny Shakespeare, WikiText-2, War and Peace")
 _MUSIC = Scale(512, 32768, 199_408, 420, "MAESTRO, MusicNet as byte text")
 _NATS = "Differences count by Holm's rule from 0.01 nats per byte or token. "
-_NO_MUSIC = "no record reads music yet"
+_NO_MUSIC = "no record on music has the runs that its rule asks for"
 _NO_CHANGE = "no record follows gates and masses from their start on text yet"
 
 _L = (
