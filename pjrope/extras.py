@@ -21,7 +21,7 @@ def need(module: str, extra: str) -> ModuleType:
         The module.
 
     Raises:
-        MissingLibrary: when it is not installed. An import that fails inside an installed library
+        ImportError: when it is not installed. An import that fails inside an installed library
             raises its own error.
     """
     try:

@@ -48,7 +48,7 @@ def attach(model: nn.Module, kernel: PositionKernel) -> KernelBias:
 
     Raises:
         ValueError: a kernel or a model that does not fit, or a model that has a relative bias already.
-        MissingLibrary: x-transformers is not installed.
+        ImportError: x-transformers is not installed.
 
     Limits: made for x-transformers 2. Calls with positions of their own (``pos=``) are refused by
     x-transformers itself.

@@ -51,7 +51,7 @@ def attach(
     Raises:
         ValueError: a kernel that does not fit, a model that would ignore it, one that has kernels already,
             or nothing saved where no kernel is given.
-        MissingLibrary: transformers is not installed.
+        ImportError: transformers is not installed.
 
     Limits: transformers 5. Attention dropout and attention weights need attention="eager", capped logits
     (Gemma 2) too; attention sinks are refused. Lags count tokens, so padding on either side is fine, and so
