@@ -10,8 +10,6 @@ import measure
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-# Chapters that are not cut yet. One leaves the list when it is, and none joins it.
-STILL_OVER: set[str] = set()
 CHAPTERS = Path(__file__).resolve().parents[2] / "book" / "chapters"
 SIZES = measure.sizes()
 LOSS = 'mean("byte_lm/baselines", "loss", method="rope", length=256)'
@@ -19,15 +17,10 @@ LOSS = 'mean("byte_lm/baselines", "loss", method="rope", length=256)'
 
 @pytest.mark.parametrize("name", SIZES)
 def test_a_chapter_is_within_its_caps(name):
-    too_much = SIZES[name].too_much()
-    if name in STILL_OVER:
-        assert too_much, f"{name} is within its caps: take it off STILL_OVER"
-        pytest.skip(f"{name} is still to be cut: {'; '.join(too_much)}")
-    assert not too_much
+    assert not SIZES[name].too_much()
 
 
 def test_only_existing_chapters_are_spared():
-    assert SIZES.keys() >= STILL_OVER
     assert SIZES.keys() >= marks.NOT_MARKED_YET
 
 

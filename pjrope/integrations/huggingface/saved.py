@@ -43,6 +43,7 @@ def saved_kernels(source: str) -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     for file in _files(source):
         with safe_open(file, framework="pt") as tensors:
+            # A safetensors file has keys() and no iterator.
             names = [name for name in tensors.keys() if f".{KERNEL}." in name]  # noqa: SIM118
             found |= {name: tensors.get_tensor(name) for name in names}
     return found
