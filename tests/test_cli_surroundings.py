@@ -8,13 +8,20 @@ import os
 import re
 import subprocess
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+import pjrope
+from pjrope import Decoder, DecoderConfig, cli, experiments
 from pjrope.cli.console import plain
+from pjrope.diagnosis import InputError, read_files
+from pjrope.diagnosis.planted import run_planted
+from pjrope.experiments import ExperimentError
 from pjrope.experiments.engine.system import explain
+from pjrope.training import CheckpointError, load_model, save_model
 
 ROOT = Path(__file__).resolve().parents[1]
 # One process says all of it, as each start costs seconds: exit codes follow one another.
@@ -102,7 +109,7 @@ def readable(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="users and rights of POSIX")
-def test_from_a_folder_that_cannot_be_written_and_without_a_home(readable):
+def test_from_a_folder_that_cannot_be_written_and_without_a_home(readable, tmp_path_factory):
     env = environment(HOME=None, XDG_DATA_HOME=None, PJROPE_DATA=None)
     words = [
         ["list"],
@@ -112,10 +119,16 @@ def test_from_a_folder_that_cannot_be_written_and_without_a_home(readable):
         ["run", "kernel_probes"],
         ["ledger", "--out", "ledger.md", "P-F2"],
         ["bench", "--json", "bench/quick.json"],  # says so before it measures for minutes
+        ["diagnose", "{out}/long.txt"],
+        ["diagnose", "{out}/short.txt"],
     ]
-    codes, _, errors = told(words, "", env=env, cwd=readable)
-    assert codes == [0, 0, 0, 0, 2, 2, 2]
-    assert len(errors) == 3
+    (tmp_path_factory.getbasetemp() / "long.txt").write_text("text " * 5_000)
+    (tmp_path_factory.getbasetemp() / "short.txt").write_text("text " * 50)
+    codes, _, errors = told(words, tmp_path_factory.getbasetemp(), env=env, cwd=readable)
+    assert codes == [0, 0, 0, 0, 2, 2, 2, 2, 2]
+    assert len(errors) == 5
+    assert all(error.startswith("pjrope: cannot write ") for error in errors[3:])
+    assert all("pjrope-diagnosis" in error for error in errors[3:])
     assert errors[2].startswith("pjrope bench: cannot write ")
     assert errors[0].startswith("pjrope: cannot write ") and "pjrope-results" in errors[0]
     assert errors[1].startswith("pjrope: ledger.md: ")
@@ -151,6 +164,51 @@ def test_a_home_in_a_path_is_that_of_the_user(tmp_path):
     assert (tmp_path / "results/kernel_probes/smoke.json").is_file()
     assert "d² + L²" in (tmp_path / "ledger.md").read_text(encoding="utf-8")
     assert not (tmp_path / "~").exists()
+
+
+@pytest.mark.parametrize("command", ["data", "run", "show", "ledger", "diagnose", "bench"])
+def test_every_path_of_every_command_knows_the_home_folder(command, tmp_path, monkeypatch):
+    """Found by what its help calls it, so that a path argument of tomorrow is tried too."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    (commands,) = cli._parser([command])._subparsers._group_actions
+    actions = commands.choices[command]._actions
+    paths = [
+        action
+        for action in actions
+        if action.dest in ("out", "json", "mirror", "files") and action.nargs != 0
+    ]
+    named = [a for a in actions if re.search("FILE|DIR|PATH|FOLDER", str(a.metavar))]
+    assert paths and set(named) <= set(paths)
+    for action in paths:
+        assert str(action.type("~/x")) == str(tmp_path / "x")
+        with pytest.raises(ArgumentTypeError, match="write the whole path"):
+            action.type("~nobody-of-that-name/x")
+
+
+def test_paths_of_functions_know_the_home_folder(tmp_path, monkeypatch):
+    """Where a path is given to Python, no shell has seen it; an unknown home is the room's error."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    model = Decoder(DecoderConfig(3, 8, 1, 1, 4))
+    save_model(model, "~/model.safetensors")
+    assert load_model("~/model.safetensors").config == model.config
+    report = pjrope.diagnose("too short", out="~/diagnosis")
+    report.save("~/diagnosis")
+    assert (tmp_path / "diagnosis" / "report.html").is_file()
+    for call, error in [
+        (lambda p: save_model(model, p), CheckpointError),
+        (load_model, CheckpointError),
+        (report.save, InputError),
+        (lambda p: read_files([p]), InputError),
+        (lambda p: pjrope.diagnose("text " * 5_000, out=p), InputError),
+        (lambda p: run_planted(p, steps=2), InputError),
+        (lambda p: experiments.run("kernel_probes", out=p), ExperimentError),
+    ]:
+        with pytest.raises(
+            error, match="'~nobody-of-that-name/x', and that home folder is unknown"
+        ):
+            call("~nobody-of-that-name/x")
 
 
 def test_the_version_is_told():

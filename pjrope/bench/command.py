@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
-from pathlib import Path
 
+from ..data.home import path_argument
 from ..experiments.engine.plain_json import ExperimentError
 from .settings import DEVICES, FULL, QUICK, SECTIONS, Settings, at_lengths, chosen_sections, on_cuda
 
@@ -31,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--flex", action="store_true", help="also compile FlexAttention: a minute a length on a CPU"
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write rows and card here")
+    parser.add_argument(
+        "--json", type=path_argument, metavar="FILE", help="write rows and card here"
+    )
     parser.add_argument(
         "--record", action="store_true", help="write into pjrope/record; needs a full run"
     )

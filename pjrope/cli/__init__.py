@@ -11,9 +11,9 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
+from ..data.home import path_argument
 from . import commands, diagnose
 from .console import fail, show_what_can_be_shown
 
@@ -77,7 +77,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     ledger = parsers.add_parser("ledger", help="what the records say of each claim of both papers")
     ledger.add_argument("claims", nargs="*", metavar="claim", help="such as J-K4; default, all")
     ledger.add_argument("--json", action="store_true", help="plain data, with every interval")
-    ledger.add_argument("--out", type=_path, metavar="FILE", help="write there, as UTF-8")
+    ledger.add_argument("--out", type=path_argument, metavar="FILE", help="write there, as UTF-8")
     ledger.set_defaults(command=commands.ledger)
 
     diagnose.add_arguments(
@@ -115,7 +115,7 @@ def _run_arguments(run: argparse.ArgumentParser) -> None:
         help="of trainings; default bf16 or fp16 on a GPU, fp32 on a CPU",
     )
     run.add_argument("--jobs", type=int, default=1, help="cells side by side, one thread each")
-    run.add_argument("--out", type=_path, help="results folder; default ./pjrope-results")
+    run.add_argument("--out", type=path_argument, help="results folder; default ./pjrope-results")
     run.add_argument("--record", action="store_true", help="also write into pjrope/record")
     run.add_argument(
         "--partial",
@@ -152,16 +152,8 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-def _path(text: str) -> Path:
-    """Turn "~/x" into a path in the home folder, as a shell does where it sees the ~."""
-    try:
-        return Path(text).expanduser()
-    except RuntimeError as error:
-        raise argparse.ArgumentTypeError(f"{text!r}: {error}; write the whole path") from None
-
-
 def _folder(text: str) -> str:
-    return text if text == "record" else str(_path(text))
+    return text if text == "record" else str(path_argument(text))
 
 
 def _seeds(text: str) -> list[int]:

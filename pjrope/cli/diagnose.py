@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..data.home import path_argument
 from .console import fail
 
 if TYPE_CHECKING:
@@ -39,9 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the command."""
     parser.epilog = EPILOG
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("files", nargs="*", metavar="FILE", help="files of one kind")
+    parser.add_argument(
+        "files", nargs="*", type=path_argument, metavar="FILE", help="files of one kind"
+    )
     parser.add_argument("--minutes", type=_minutes, default=10.0, help="budget; default 10")
-    parser.add_argument("--out", type=Path, help="folder; default ./pjrope-diagnosis/NAME")
+    parser.add_argument("--out", type=path_argument, help="folder; default ./pjrope-diagnosis/NAME")
     parser.add_argument(
         "--kind",
         choices=("text", "bytes", "ids", "midi", "csv"),

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pjrope.data.checks import body_of
-from pjrope.data.home import data_home, folder
+from pjrope.data.home import data_home, folder, path_argument
 from pjrope.data.manifest import CorpusEntry, DataError, FileEntry, manifest
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -37,12 +37,14 @@ def add_arguments(parser: argparse.ArgumentParser, *, name: str | None = None) -
     )
     parser.add_argument(
         "--mirror",
+        type=path_argument,
         metavar="DIR",
         help="copy from this folder (tiny_shakespeare/input.txt, …) instead of downloading; "
         "default: $PJROPE_DATA_MIRROR",
     )
     parser.add_argument(
         "--out",
+        type=path_argument,
         metavar="DIR",
         help="folder to keep corpora in; default: $PJROPE_DATA, else data/ in a checkout, else "
         "the user cache",
@@ -89,7 +91,7 @@ def main(name: str, argv: Sequence[str] | None = None) -> int:
 
 
 def _prepare(
-    name: str | None, splits: Sequence[str] | None, mirror: str | None, home: str | None
+    name: str | None, splits: Sequence[str] | None, mirror: Path | None, home: Path | None
 ) -> None:
     # torch comes with the corpora, and `--help` should not wait for it.
     from pjrope.data.corpora import STAND_INS, corpus_names, files_of, prepare
@@ -136,7 +138,7 @@ def _print_file(name: str, entry: FileEntry, path: Path) -> None:
     print(f"  licence  {entry.licence}")
 
 
-def _print_list(home: str | None) -> None:
+def _print_list(home: Path | None) -> None:
     from pjrope.data.corpora import STAND_INS, is_prepared
 
     print(f"data home: {folder(home, '--out') if home else data_home()}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 from platformdirs import user_cache_path
@@ -53,12 +54,28 @@ def folder(text: str | Path, source: str) -> Path:
     Raises:
         DataError: for a home folder that does not exist, such as that of an unknown user.
     """
+    return expanded(text, DataError, f"{source} is {str(text)!r}").absolute()
+
+
+def expanded(path: str | Path, error: type[Exception], said: str | None = None) -> Path:
+    """Turn a leading `~` into the home folder.
+
+    Args:
+        path: as the user wrote it.
+        error: what is raised for a home folder that does not exist.
+        said: how the message begins; default, with the path.
+    """
     try:
-        return Path(text).expanduser().absolute()
+        return Path(path).expanduser()
     except RuntimeError:
-        raise DataError(
-            f"{source} is {str(text)!r}, and that home folder is unknown; write the whole path"
+        raise error(
+            f"{said or f'the path is {str(path)!r}'}, and that home folder is unknown; write the whole path"
         ) from None
+
+
+def path_argument(text: str) -> Path:
+    """Turn a word of a command line into a path, as a shell does where it sees the `~`."""
+    return expanded(text, ArgumentTypeError)
 
 
 def is_checkout(root: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from ..experiments.engine.store import parse, write
+from ..data.home import expanded
+from ..experiments.engine.store import held, parse, write
 from .arms import STARTS, Shape, starting_frequencies
 from .cells import finished, run_cell
 from .evidence import gather
@@ -64,6 +66,7 @@ def diagnose(
 
     Raises:
         InputError: tokens that are none, a budget too small, or a folder of another diagnosis.
+        ExperimentError: a folder that cannot be written, or that another diagnosis writes to.
 
     Limits: small models on little data. What they find of near lags and recency usually carries over;
     structure that takes depth, such as induction, is not looked for. Fewer than 20,000 tokens get the
@@ -73,9 +76,7 @@ def diagnose(
     if len(source) < FEWEST_TOKENS:
         return Report(source, too_little(len(source)))
     device = checked_device(device)
-    folder = None if out is None else Path(out).expanduser()
-    if folder is not None and fresh:
-        _forget(folder)
+    folder = None if out is None else expanded(out, InputError)
     asked = {
         "minutes": None if steps else float(minutes),
         "steps": steps,
@@ -84,12 +85,14 @@ def diagnose(
         "shape": shape.to_json() if shape else None,
         "data": source.sha256,
     }
-    plan = _plan(source, shape, asked, folder, device)
-    data = split(source, plan.shape)
-    omega = starting_frequencies(data.train, plan.shape)
     cells = []
-    with tqdm(plan.cells, "diagnosing", unit="model", disable=not progress) as bar:
-        for cell in bar:
+    with nullcontext() if folder is None else held(folder):
+        if folder is not None and fresh:
+            _forget(folder)
+        plan = _plan(source, shape, asked, folder, device)
+        data = split(source, plan.shape)
+        omega = starting_frequencies(data.train, plan.shape)
+        for cell in (bar := tqdm(plan.cells, "diagnosing", unit="model", disable=not progress)):
             bar.set_postfix_str(cell.name)
             found = finished(folder, cell) if folder else None
             cells.append(found or run_cell(cell, plan, data, omega, folder=folder, device=device))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..data.home import expanded
 from ..data.manifest import DataError
 from .source import InputError, Source, source_of
 
@@ -66,7 +67,7 @@ def read_files(paths: Sequence[Path | str], reading: Reading | None = None) -> S
         InputError: a file that is missing, empty, of another kind than asked for, or malformed.
     """
     reading = reading or Reading()
-    files = [Path(p).expanduser() for p in paths]
+    files = [expanded(p, InputError) for p in paths]
     kinds = {reading.kind or _BY_SUFFIX.get(p.suffix.lower(), "text") for p in files}
     if len(kinds) != 1:
         raise InputError(f"the files are {' and '.join(sorted(kinds))}: give files of one kind")

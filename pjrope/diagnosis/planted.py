@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..data.home import expanded
 from ..experiments.engine.store import write
 from ..positions import coordinates
 from .api import diagnose
 from .arms import Shape
-from .source import Source, source_of
+from .source import InputError, Source, source_of
 
 __all__ = ["PLANTED", "Planted", "planted_series", "run_planted"]
 
@@ -123,7 +124,7 @@ def run_planted(out: Path | str, *, steps: int = 300, device: str = "cpu") -> li
     Limits: about 25 core-minutes at the given steps. "Found" asks for the sector alone; orders are
     reported, not judged.
     """
-    out = Path(out)
+    out = expanded(out, InputError)
     rows = []
     for number, truth in enumerate(PLANTED):
         source = planted_series(truth, seed=1000 + number)

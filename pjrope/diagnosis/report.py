@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..data.home import expanded
 from ..experiments.engine.store import write
 from .arms import ARMS, NAMES, UNION
 from .evidence import Evidence, Interval, interval
 from .plan import Plan
 from .rules import Decision
-from .source import Source
+from .source import InputError, Source
 
 __all__ = ["FORMAT", "Report"]
 
@@ -113,7 +114,7 @@ class Report:
         """
         from .page import page
 
-        folder = Path(folder).expanduser()
+        folder = expanded(folder, InputError)
         data, html = folder / "report.json", folder / "report.html"
         write(data, self.to_json())
         html.write_text(page(self), encoding="utf-8")

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from ..data.home import expanded
 from ..kernels.base import PositionKernel
 from ..models import Decoder, DecoderConfig
 
@@ -104,7 +105,7 @@ def save_model(path: Path | str, model: nn.Module) -> None:
         raise ValueError(f"{type(model).__name__} is no Decoder: save its state_dict() yourself")
     frozen = [plain_name(n) for n, p in plain.named_parameters() if not p.requires_grad]
     metadata = {"config": plain.config.to_json(), "frozen": frozen}
-    save_tensors(Path(path).expanduser(), plain_state(plain), metadata)
+    save_tensors(expanded(path, CheckpointError), plain_state(plain), metadata)
 
 
 def load_model(path: Path | str) -> Decoder:
@@ -114,7 +115,7 @@ def load_model(path: Path | str) -> Decoder:
         CheckpointError: an unreadable file, an unknown configuration or kernel, or tensors that do
             not fit.
     """
-    path = Path(path).expanduser()
+    path = expanded(path, CheckpointError)
     tensors, metadata = load_tensors(path)
     if "config" not in metadata:
         raise CheckpointError(f"{path} names no model configuration: write it with save_model")

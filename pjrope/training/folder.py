@@ -10,6 +10,7 @@ import torch
 from filelock import FileLock, Timeout
 from torch import nn
 
+from ..data.home import expanded
 from .checkpoints import (
     CheckpointError,
     load_tensors,
@@ -36,7 +37,7 @@ class TrainingFolder:
     """
 
     def __init__(self, path: Path | str, identity: dict[str, Any], config: TrainConfig) -> None:
-        self.path = Path(path).expanduser()
+        self.path = expanded(path, CheckpointError)
         self.identity, self.config = identity, config
         self.path.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(self.path / "train.lock")

@@ -16,6 +16,8 @@ from pjrope.diagnosis.arms import cells_of, match_rates, starting_frequencies
 from pjrope.diagnosis.plan import FEWEST_STEPS, Plan, make_plan
 from pjrope.diagnosis.planted import PLANTED, planted_series
 from pjrope.diagnosis.source import source_of
+from pjrope.experiments import ExperimentError
+from pjrope.experiments.engine.store import held
 
 TINY = Shape(length=16, width=16, layers=1, heads=2, max_order=1, batch=4, scored=16, segments=16)
 QUICK = {"steps": 8, "seeds": (0,), "starts": ("uniform", "fj"), "shape": TINY, "progress": False}
@@ -138,6 +140,13 @@ def test_the_same_command_goes_on_where_it_was_stopped(tokens, whole, tmp_path, 
     assert not list((tmp_path / "training").iterdir())  # checkpoints go when findings are written
     with pytest.raises(InputError, match="other steps: add --fresh"):
         pjrope.diagnose(tokens, out=tmp_path, **(QUICK | {"steps": 9}))
+
+
+def test_a_folder_takes_one_diagnosis_at_a_time(tokens, tmp_path):
+    (tmp_path / "plan.json").write_text("of the other one")
+    with held(tmp_path), pytest.raises(ExperimentError, match="another run is writing to"):
+        pjrope.diagnose(tokens, out=tmp_path, fresh=True, **QUICK)
+    assert (tmp_path / "plan.json").exists()
 
 
 def test_a_training_goes_on_from_its_checkpoint(tokens, tmp_path):

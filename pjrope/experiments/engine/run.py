@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ... import record as records
+from ...data.home import expanded
 from . import environment, registry
 from .cells import CellStore, merge_data
 from .compute import RunOptions
 from .partial import record_finished, take_up
 from .result import Result
 from .spec import Cell, Experiment, ExperimentError, Preset, check_seeds
-from .store import DEFAULT_OUT, CannotWrite, write
-from .system import FolderInUse, explain, locked
+from .store import DEFAULT_OUT, held, write
 from .workers import refuse_inside_import, results
 
 __all__ = ["CellsFailed", "run"]
@@ -98,7 +98,7 @@ def run(
         finished = CellStore(folder, experiment, chosen, data)
         if record and partial:
             return record_finished(finished, experiment.grid(chosen, asked))
-        with _alone(finished.folder):
+        with held(finished.folder):
             if resume_record:
                 take_up(finished, cells)
             failures = _finish(finished, cells, options, jobs, progress)
@@ -205,34 +205,11 @@ def _device(device: str) -> str:
     return device
 
 
-def _home_of(out: Path | str) -> Path:
-    """Return `out` with a leading ~ resolved."""
-    try:
-        return Path(out).expanduser()
-    except RuntimeError as error:
-        raise ExperimentError(f"out {str(out)!r}: {error}; write the whole path") from None
-
-
 @contextmanager
 def _folder(out: Path | str | None, store: bool) -> Iterator[Path]:
     if store:
         # Absolute, since a worker starts in the folder that this process started in.
-        yield _home_of(DEFAULT_OUT if out is None else out).absolute()
+        yield expanded(DEFAULT_OUT if out is None else out, ExperimentError).absolute()
         return
     with tempfile.TemporaryDirectory(prefix="pjrope-") as folder:
         yield Path(folder)
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock; what keeps it from being had is told in one line."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(locked(folder))
-        except FolderInUse as error:
-            raise ExperimentError(str(error)) from None
-        except OSError as error:
-            raise CannotWrite(
-                f"cannot write {explain(error, folder)}; give another out folder"
-            ) from None
-        yield

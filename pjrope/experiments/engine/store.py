@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,13 @@ from ... import record
 from .plain_json import ExperimentError
 from .result import Result, checked
 from .spec import check_name
-from .system import explain
+from .system import FolderInUse, explain, locked
 
 __all__ = [
     "DEFAULT_OUT",
     "CannotWrite",
     "check_writable",
+    "held",
     "load",
     "parse",
     "read",
@@ -49,6 +52,26 @@ def check_writable(path: Path) -> None:
             pass
     except OSError as error:
         raise CannotWrite(f"cannot write {explain(error, path)}") from None
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep a second run out of a folder; what keeps it from being had is told in one line.
+
+    Raises:
+        CannotWrite: the folder cannot be made or locked.
+        ExperimentError: another run writes there.
+    """
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(locked(folder))
+        except FolderInUse as error:
+            raise ExperimentError(str(error)) from None
+        except OSError as error:
+            raise CannotWrite(
+                f"cannot write {explain(error, folder)}; give another out folder"
+            ) from None
+        yield
 
 
 def write(path: Path, value: Any) -> None:
