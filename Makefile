@@ -60,7 +60,7 @@ lint: $(INSTALLED)
 
 unit: $(INSTALLED)
 	$(if $(TORCH),$(RUN) pip install --quiet torch==$(TORCH))
-	$(RUN) pytest -n 2 tests --ignore=tests/book
+	$(RUN) pytest -n 2 --dist worksteal tests --ignore=tests/book
 
 # nbval-lax: another torch prints other digits, so cells must run and need not print the same.
 colab: $(INSTALLED)
@@ -100,7 +100,7 @@ $(CHECKED): $(INSTALLED) $(FILES) $(LIBRARY) $(BOOK) $(ABOUT) | some_chapter
 
 $(TESTED): $(INSTALLED) $(FILES) $(LIBRARY) $(BOOK) $(TESTS) $(ABOUT)
 	@mkdir -p $(@D)
-	$(RUN) pytest -n 2 tests $(IN_SITE:%=--ignore=%)
+	$(RUN) pytest -n 2 --dist worksteal tests $(IN_SITE:%=--ignore=%)
 	@touch $@
 
 # The chapters that changed, each alone with the wheel; all of them when the library, a record or the environment did.
@@ -116,7 +116,7 @@ $(SITE): $(INSTALLED) $(FILES) $(LIBRARY) $(BOOK) | some_chapter
 	@touch $@
 
 $(LOOKED): $(SITE) $(IN_SITE) tests/book/conftest.py
-	$(RUN) pytest -n 2 $(IN_SITE)
+	$(RUN) pytest -n 2 --dist worksteal $(IN_SITE)
 	@touch $@
 
 clean:

@@ -191,13 +191,13 @@ def test_paths_of_functions_know_the_home_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("USERPROFILE", str(tmp_path))
     model = Decoder(DecoderConfig(3, 8, 1, 1, 4))
-    save_model(model, "~/model.safetensors")
+    save_model("~/model.safetensors", model)
     assert load_model("~/model.safetensors").config == model.config
     report = pjrope.diagnose("too short", out="~/diagnosis")
     report.save("~/diagnosis")
     assert (tmp_path / "diagnosis" / "report.html").is_file()
     for call, error in [
-        (lambda p: save_model(model, p), CheckpointError),
+        (lambda p: save_model(p, model), CheckpointError),
         (load_model, CheckpointError),
         (report.save, InputError),
         (lambda p: read_files([p]), InputError),

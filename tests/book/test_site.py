@@ -19,13 +19,7 @@ BUILT = [
     for path in sorted(SITE.rglob("*.html"))
     if "_static" not in path.parts
 ]
-WIDTHS = (1280, 390)
-# Pages of the book at both widths; indexes, which Sphinx makes, at one.
-VIEWS = [
-    pytest.param(name, width, id=f"{name}-{width}")
-    for name in dict.fromkeys(WANTED + BUILT)
-    for width in (WIDTHS if name in WANTED else WIDTHS[:1])
-]
+DESKTOP, PHONE = 1280, 390
 # Without preload off, axe itself would fetch each stylesheet, which a browser refuses to file://.
 AXE_OPTIONS = {"resultTypes": ["violations"], "preload": False}
 WCAG = {
@@ -36,6 +30,8 @@ WCAG = {
 # Contrast costs more than all other rules together, and a chapter has ten thousand coloured words of
 # code: it is asked of the first text of each look.
 CONTRAST = {**AXE_OPTIONS, "runOnly": ["color-contrast"]}
+# The rule that a width decides page by page: what is too wide for a phone scrolls there.
+SCROLLED = {**AXE_OPTIONS, "runOnly": ["scrollable-region-focusable"]}
 LOOKS = """() => {
   const seen = new Set();
   for (const e of document.querySelectorAll(".pj-look")) e.classList.remove("pj-look");
@@ -148,6 +144,17 @@ def told(scheme, report) -> list[str]:
     return found
 
 
+def largest_of_each_kind() -> list[str]:
+    """A page of each folder: the frame of its pages is one and the same."""
+    kinds = {Path(name).parent: [] for name in WANTED}
+    for name in WANTED:
+        if (SITE / name).is_file():
+            kinds[Path(name).parent].append(name)
+    return [
+        max(pages, key=lambda n: (SITE / n).stat().st_size) for pages in kinds.values() if pages
+    ]
+
+
 def violations(page, schemes) -> list[str]:
     """What axe finds wrong with a page: its elements once, its colours in each scheme."""
     page.evaluate(AXE)
@@ -163,20 +170,38 @@ def violations(page, schemes) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize(("name", "width"), VIEWS)
-def test_page(opened, name, width):
-    page, wrong = opened(name, width)
+def too_wide(page) -> list[str]:
+    over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    return [f"the page is {over} px too wide"] if over > 0 else []
+
+
+@pytest.mark.parametrize("name", dict.fromkeys(WANTED + BUILT))
+def test_page(opened, name):
+    """On a desktop; then narrowed to a phone, where only what a width decides is asked again."""
+    page, wrong = opened(name, DESKTOP)
     if name == "index.html":  # only forwards to the root page, which the contents name too
         page.wait_for_load_state()
     page.evaluate(UNFOLD)
-    wrong += page.evaluate(UNSET)
-    over = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    if over > 0:
-        wrong.append(f"the page is {over} px too wide")
-    if width == max(WIDTHS):
-        wrong += page.evaluate(CUT)
+    wrong += page.evaluate(UNSET) + too_wide(page) + page.evaluate(CUT)
+    if name in WANTED:
+        page.set_viewport_size({"width": PHONE, "height": 900})
+        wrong += too_wide(page)
     page.evaluate(SHORTEN, CELLS)
+    if name in WANTED:
+        page.evaluate(AXE)
+        wrong += told("phone", page.evaluate("o => axe.run(document, o)", SCROLLED))
+        page.set_viewport_size({"width": DESKTOP, "height": 900})
     wrong += violations(page, ("light", "dark") if name in WANTED else ("light",))
+    assert not wrong, "\n" + "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", largest_of_each_kind())
+def test_page_opened_on_a_phone(opened, name):
+    page, wrong = opened(name, PHONE)
+    page.evaluate(UNFOLD)
+    wrong += page.evaluate(UNSET) + too_wide(page)
+    page.evaluate(SHORTEN, CELLS)
+    wrong += violations(page, ("light", "dark"))
     assert not wrong, "\n" + "\n".join(wrong)
 
 
@@ -193,15 +218,24 @@ def test_page(opened, name, width):
 )
 def test_axe_finds_what_is_wrong(opened, html, found):
     """Else a wrong option would make every page pass."""
-    page, _ = opened("appendix/colophon.html", max(WIDTHS))
+    page, _ = opened("appendix/colophon.html", DESKTOP)
     page.evaluate("h => document.querySelector('main').insertAdjacentHTML('beforeend', h)", html)
     said = violations(page, ("light", "dark"))
     assert len(said) == len(found)
     assert all(line.startswith(start) for line, start in zip(said, found, strict=True))
 
 
+def test_axe_finds_what_scrolls_without_focus_on_a_phone(opened):
+    page, _ = opened("appendix/colophon.html", PHONE)
+    wide = "<div style='overflow-x:auto'><p style='width:2000px'>wide</p></div>"
+    page.evaluate("h => document.querySelector('main').insertAdjacentHTML('beforeend', h)", wide)
+    page.evaluate(AXE)
+    (said,) = told("phone", page.evaluate("o => axe.run(document, o)", SCROLLED))
+    assert said.startswith("phone: axe scrollable-region-focusable x1")
+
+
 def test_a_long_page_keeps_one_section_for_axe(opened):
-    page, _ = opened("notation.html", max(WIDTHS))
+    page, _ = opened("notation.html", DESKTOP)
     row = "<table><tr>" + "<td>1</td>" * (CELLS + 1) + "</tr></table>"
     page.set_content(
         f"<main><section><h1>T</h1><section id='a'>{row}</section>"
@@ -219,7 +253,7 @@ INTERACTIVE = [
 
 @pytest.mark.parametrize("name", INTERACTIVE)
 def test_sliders_redraw_by_keyboard(opened, name):
-    page, wrong = opened(name, 1280)
+    page, wrong = opened(name, DESKTOP)
     for figure in page.locator("figure.pj-fig").all():
         for control in figure.locator("input[type=range], select").all():
             # A factor may act only under one of the choices beside it.
