@@ -193,7 +193,7 @@ def test_paths_of_functions_know_the_home_folder(tmp_path, monkeypatch):
     model = Decoder(DecoderConfig(3, 8, 1, 1, 4))
     save_model("~/model.safetensors", model)
     assert load_model("~/model.safetensors").config == model.config
-    report = pjrope.diagnose("too short", out="~/diagnosis")
+    report = pjrope.diagnose("short " * 50, out="~/diagnosis")
     report.save("~/diagnosis")
     assert (tmp_path / "diagnosis" / "report.html").is_file()
     for call, error in [
