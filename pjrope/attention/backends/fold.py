@@ -14,12 +14,13 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import pad
 
 from ...conventions import wide
 from ..blocks import Block
 from ..call import Call
 from ..scores import Scores, bias_at
+from .fused import fused_attention
 from .loop import blocked, first
 
 TOLERANCE = 2e-3  # largest error of a logit that this backend may cause, in nats
@@ -93,7 +94,7 @@ def _rows(scores: Scores, block: Block, phi_q: Tensor, phi_k: Tensor) -> Tensor:
     # The call multiplies everything by the scale; the bias must come out as it is.
     q, k = _extended(q, phi_q / call.scale, width), _extended(k, phi_k, width)
     aligned = block.stop - block.start == block.high
-    out = scaled_dot_product_attention(
+    out = fused_attention(
         q,
         k,
         pad(v, (0, width - v.shape[-1])),
