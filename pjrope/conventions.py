@@ -160,6 +160,9 @@ def phase_dtype(device: torch.device) -> torch.dtype:
 
 def exporting() -> bool:
     """True within ``torch.export``, which must not choose by a length that it leaves open."""
+    if hasattr(torch.compiler, "is_exporting"):
+        return torch.compiler.is_exporting()
+    # Before torch 2.7 the strict export reads as a compilation and fixes the length.
     return torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
 
 

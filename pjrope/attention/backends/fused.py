@@ -11,7 +11,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from .loop import transformed
 
-_FLASH = int(SDPBackend.FLASH_ATTENTION)
+_FLASH: Any = SDPBackend.FLASH_ATTENTION
 
 
 def fused_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
@@ -45,7 +45,7 @@ def _attention(
     options: dict[str, Any] = {"attn_mask": attn_mask, "is_causal": is_causal, "scale": scale}
     wanted = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)
     by_torch = torch.compiler.is_compiling() or q.device.type != "cpu" or transformed()
-    if not wanted or by_torch or torch._fused_sdp_choice(q, k, v, **options) != _FLASH:
+    if not wanted or by_torch or torch._fused_sdp_choice(q, k, v, **options) != int(_FLASH):
         return scaled_dot_product_attention(q, k, v, **options)
     if attn_mask is not None and attn_mask.dtype == torch.bool:
         attn_mask = attn_mask.new_zeros((), dtype=q.dtype).masked_fill(~attn_mask, -torch.inf)
