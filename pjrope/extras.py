@@ -15,7 +15,7 @@ def need(module: str, extra: str) -> ModuleType:
 
     Args:
         module: name of the module, such as "mido".
-        extra: extra of the package that installs it: "book", "music", "hf" or "xt".
+        extra: extra of the package that installs it: "book", "music", "hf", "xt" or "ray".
 
     Returns:
         The module.

@@ -59,7 +59,8 @@ def run(args: argparse.Namespace) -> int:
     only: dict[str, list[Any]] = {}
     for key, value in args.only:
         only.setdefault(key, []).append(value)
-    options = ("seeds", "device", "jobs", "out", "record", "keep_work", "partial", "resume_record")
+    options = ["seeds", "device", "jobs", "launcher", "out", "record", "keep_work", "partial"]
+    options.append("resume_record")
     try:
         experiment = registry.get(args.name)
         _name_substitutes(experiment, args.preset)

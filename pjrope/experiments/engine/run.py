@@ -10,14 +10,14 @@ from typing import Any
 
 from ... import record as records
 from ...data.home import expanded
-from . import environment, registry
+from . import registry
 from .cells import CellStore, merge_data
-from .compute import RunOptions
 from .partial import record_finished, take_up
+from .request import check_request, filtered, run_options
 from .result import Result
 from .spec import Cell, Experiment, ExperimentError, Preset, check_seeds
 from .store import DEFAULT_OUT, held, write
-from .workers import refuse_inside_import, results
+from .workers import results
 
 __all__ = ["CellsFailed", "run"]
 
@@ -46,6 +46,7 @@ def run(
     only: Mapping[str, Any] | None = None,
     device: str = "cpu",
     jobs: int = 1,
+    launcher: str = "local",
     out: Path | str | None = None,
     store: bool = True,
     record: bool = False,
@@ -60,12 +61,14 @@ def run(
     every finished cell with one run card.
 
     Args:
-        name: name in the registry (or an `Experiment`; with jobs > 1 it must be registered).
+        name: name in the registry (or an `Experiment`; with jobs > 1 or ray it must be registered).
         preset: "smoke", "book" or "paper".
         seeds: default, those of the preset.
         only: cell key → value or list of values; other cells are left out.
         device: "cpu", "cuda", or "auto" (cuda when there is one).
         jobs: cells side by side, one process and one thread each.
+        launcher: "local" for processes of this machine, or "ray" for tasks of the Ray cluster at
+            RAY_ADDRESS; without that variable Ray starts here with `jobs` cores. Rows are equal.
         out: results folder; default ./pjrope-results.
         store: False leaves nothing on disk (chapters run live cells so).
         record: also write the whole grid of these seeds into the package's record.
@@ -89,10 +92,9 @@ def run(
     experiment = name if isinstance(name, Experiment) else registry.get(name)
     chosen = experiment.preset(preset)
     asked = chosen.seeds if seeds is None else check_seeds(seeds)
-    cells = _filtered(experiment.grid(chosen, asked), only or {})
-    _check_request(jobs, out, store, record)
-    device = _device(device)
-    options = RunOptions(device, environment.describe(device), progress and jobs == 1, keep_work)
+    cells = filtered(experiment.grid(chosen, asked), only or {})
+    check_request(jobs, launcher, out, store, record)
+    options = run_options(device, launcher, progress and jobs == 1, keep_work)
     data = _corpora(experiment, chosen, record)
     with _folder(out, store) as folder:
         finished = CellStore(folder, experiment, chosen, data)
@@ -101,7 +103,8 @@ def run(
         with held(finished.folder):
             if resume_record:
                 take_up(finished, cells)
-            failures = _finish(finished, cells, options, jobs, progress)
+            how = {"options": options, "jobs": jobs, "launcher": launcher}
+            failures = _finish(finished, cells, how, progress)
             result = finished.assemble(cells)
             everything = experiment.grid(chosen, sorted(finished.seeds() | set(asked)))
             write_result(finished.folder.with_suffix(".json"), finished.assemble(everything))
@@ -120,17 +123,6 @@ def _corpora(experiment: Experiment, preset: Preset, record: bool) -> list[dict[
     return data
 
 
-def _check_request(jobs: int, out: Path | str | None, store: bool, record: bool) -> None:
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
-        raise ExperimentError(f"jobs {jobs!r}: give an integer >= 1")
-    if jobs > 1:
-        refuse_inside_import()
-    if record and not records.in_checkout():
-        raise ExperimentError("a record is part of the source: install from a checkout (pip -e)")
-    if out is not None and not store:
-        raise ExperimentError("store=False writes nothing, so out must be left away")
-
-
 def substitutes(preset: Preset, data: Iterable[Mapping[str, Any]]) -> list[str]:
     """Name the corpora that stand in for others; the smoke preset is made for stand-ins."""
     return [] if preset.name == "smoke" else [d["name"] for d in data if d["stand_in"]]
@@ -142,7 +134,7 @@ def write_result(path: Path, result: Result) -> None:
 
 
 def _finish(
-    store: CellStore, cells: Sequence[Cell], options: RunOptions, jobs: int, progress: bool
+    store: CellStore, cells: Sequence[Cell], how: Mapping[str, Any], progress: bool
 ) -> list[tuple[Cell, str]]:
     """Run the unfinished cells; return those that failed, in the order of the grid."""
     from tqdm.auto import tqdm
@@ -150,7 +142,7 @@ def _finish(
     todo = [cell for cell in cells if store.finished(cell) is None]
     title = f"{store.experiment.name} {store.preset.name}"
     errors: dict[str, str] = {}
-    work = results(store, todo, options, jobs)
+    work = results(store, todo, **how)
     done = len(cells) - len(todo)
     bar = tqdm(
         total=len(cells), initial=done, desc=title, unit="cell", delay=5, disable=not progress
@@ -172,37 +164,6 @@ def _record(store: CellStore, grid: Sequence[Cell]) -> None:
             f"finished, the first is {missing[0]}; run once without a filter"
         )
     write_result(records.path(name, preset), store.assemble(grid))
-
-
-def _filtered(cells: list[Cell], only: Mapping[str, Any]) -> list[Cell]:
-    keys = sorted({name for cell in cells for name in cell.key})
-    if unknown := [name for name in only if name not in keys]:
-        raise ExperimentError(f"no cell has {unknown[0]!r}; filter by: {', '.join(keys)}")
-    kept = [cell for cell in cells if cell.matches(only)]
-    if not kept:
-        known = "; ".join(
-            f"{name}: {', '.join(sorted({_text(cell.key.get(name)) for cell in cells}))}"
-            for name in only
-        )
-        wanted = ", ".join(f"{name}={value}" for name, value in only.items())
-        raise ExperimentError(f"no cell matches {wanted}; there are {known}")
-    return kept
-
-
-def _text(value: Any) -> str:
-    return "+".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _device(device: str) -> str:
-    import torch
-
-    if device not in ("auto", "cpu", "cuda"):
-        raise ExperimentError(f"device {device!r}: choose from auto, cpu, cuda")
-    if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    if device == "cuda" and not torch.cuda.is_available():
-        raise ExperimentError("device 'cuda': torch finds none here; use cpu or auto")
-    return device
 
 
 @contextmanager

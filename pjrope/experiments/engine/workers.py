@@ -13,28 +13,39 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-from . import registry
+from . import ray_tasks, registry
 from .cells import CellStore
 from .compute import RunOptions, compute
 from .plain_json import ExperimentError, plain
 from .spec import Cell
 from .store import CannotWrite
 
-__all__ = ["refuse_inside_import", "results"]
+__all__ = ["LAUNCHERS", "refuse_inside_import", "results"]
 
 _LONGEST_REPORT = 20_000
 _UNGUARDED = 64  # exit code of a worker whose script runs experiments when it is imported
 Ended = Generator[tuple[Cell, str | None], None, None]
 
 
-def results(store: CellStore, cells: Sequence[Cell], options: RunOptions, jobs: int) -> Ended:
+LAUNCHERS = ("local", "ray")
+
+
+def results(
+    store: CellStore,
+    cells: Sequence[Cell],
+    options: RunOptions,
+    jobs: int = 1,
+    launcher: str = "local",
+) -> Ended:
     """Run cells, up to `jobs` at a time, yielding each as it ends with None or its error's text.
 
     Raises:
-        ExperimentError: for jobs > 1 with an experiment that is not in the registry, and for
-            workers that do not start.
+        ExperimentError: for jobs > 1 or ray with an experiment that is not in the registry, and
+            for workers that do not start.
         CannotWrite: a result cannot be stored; nothing more is run.
     """
+    if launcher == "ray":
+        return ray_tasks.results(store, cells, options, jobs)
     if jobs == 1:
         return _one_by_one(store, cells, options)
     return _side_by_side(store, cells, options, min(jobs, max(1, len(cells))))
