@@ -24,6 +24,7 @@ def check_tensors(q: Tensor, k: Tensor, v: Tensor, *, widened: bool = False) -> 
             raise ValueError(
                 f"{name} has shape {tuple(x.shape)}, (batch, heads, tokens, channels) is needed"
             )
+        _check_one_device(name, x, q.device)
     if k.shape[:3] != v.shape[:3]:
         raise ValueError(
             f"k {tuple(k.shape)} and v {tuple(v.shape)} differ in batch, heads or tokens"
@@ -39,6 +40,21 @@ def check_tensors(q: Tensor, k: Tensor, v: Tensor, *, widened: bool = False) -> 
     if q.shape[2] == 0 or k.shape[2] == 0:
         raise ValueError(
             f"{q.shape[2]} queries and {k.shape[2]} keys: at least one of each is needed"
+        )
+
+
+def _check_one_device(name: str, x: Tensor, device: torch.device) -> None:
+    """Raise where attention would have to reach over several devices."""
+    if hasattr(x, "placements"):  # a DTensor; to import its class takes longer than a call
+        raise ValueError(
+            f"{name} is spread over devices {tuple(x.placements)}: attend works on one; spread batch or "
+            f"heads and pass {name}.to_local(), or bound the reach with window=…; for a rotation alone "
+            "there is torch's context_parallel on rotated q and k"
+        )
+    if x.device != device:
+        raise ValueError(
+            f"q is on {device} and {name} on {x.device}: attend works on one device; move {name} there, or "
+            "split heads between devices"
         )
 
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import torch
 from torch.testing import assert_close
+
+from pjrope import experiments
+from pjrope.cli import _parser
+from pjrope.experiments.engine import registry
+from pjrope.training import load_model
 
 PAGE = Path(__file__).resolve().parents[2] / "book" / "appendix" / "usage.md"
 RECIPES = re.findall(
@@ -86,16 +95,52 @@ def numbers(names):
     assert names["curves"].shape == (4, 512) and names["curves"].dtype == "float64"
 
 
+def trained(names):
+    assert len(names["done"].rows) >= 1 and Path("small.safetensors").is_file()
+
+
 CHECKS = [moments, learned, the_same, decoded, near, attached, extended, asked, biased, numbers]
+CHECKS.append(trained)
 
 
-def test_there_are_ten():
-    assert [number for number, _, _ in RECIPES] == [str(n) for n in range(1, 11)]
-    assert len(re.findall("```python", PAGE.read_text(encoding="utf8"))) == len(CHECKS) == 10
+def test_there_are_twelve_and_every_block_of_python_is_run():
+    page = PAGE.read_text(encoding="utf8")
+    assert re.findall(r"^## (\d+)\. ", page, re.M) == [str(n) for n in range(1, 13)]
+    assert [number for number, _, _ in RECIPES] == [str(n) for n in range(1, 12)]
+    assert len(re.findall("```python", page)) == len(CHECKS) == 11
 
 
 @pytest.mark.parametrize(("number", "title", "code"), RECIPES, ids=[r[1] for r in RECIPES])
-def test_recipe(number, title, code):
+def test_recipe(number, title, code, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     if number in NEEDS_HF:
         pytest.importorskip("transformers", minversion="5")
     CHECKS[int(number) - 1](run(number))
+
+
+def test_two_processes_of_torchrun_end_with_the_weights_of_one(tmp_path, monkeypatch):
+    page = PAGE.read_text(encoding="utf8")
+    (command,) = re.findall(r"^torchrun (.*) train_small\.py$", page, re.M)
+    (code,) = [code for number, _, code in RECIPES if number == "11"]
+    (tmp_path / "train_small.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    alone = run("11")["model"].state_dict()
+    (tmp_path / "small.safetensors").unlink()
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", *command.split()]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run([*launch, "train_small.py"], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    together = load_model("small.safetensors").state_dict()
+    assert together.keys() == alone.keys()
+    for name, value in alone.items():
+        assert_close(together[name], value, rtol=0, atol=1e-4)
+
+
+def test_the_launcher_of_the_last_recipe_is_what_run_and_the_command_take():
+    page = PAGE.read_text(encoding="utf8")
+    (words,) = re.findall(r"^pjrope (run .* --launcher ray .*)$", page, re.M)
+    args = _parser(words.split()).parse_args(words.split())
+    assert (args.name, args.launcher, args.jobs) == ("byte_lm/baselines", "ray", 32)
+    assert registry.get(args.name).preset(args.preset).name == "book"
+    assert 'run("order_toy", launcher="ray", jobs=2)' in page
+    assert {"launcher", "jobs"} <= set(inspect.signature(experiments.run).parameters)
