@@ -22,6 +22,7 @@ FEWEST_STEPS, MOST_STEPS = 60, 4000
 LONG_ENOUGH = 700  # steps that a longer window must still allow
 CHECKS = 8  # times a training looks at its held-out loss
 PROBE_STEPS = 3
+PROBE_SHARE = 8  # one of so many held-out segments is read to measure a reading
 SPENT = 0.9  # of the budget; the rest is for measuring and writing
 
 
@@ -129,36 +130,49 @@ def make_plan(
     starts: Sequence[str],
     device: str,
 ) -> Plan:
-    """Measure a step and a reading, and share out the budget.
+    """Measure a step and a reading, and share out what the measuring leaves of the budget.
 
     Without a given shape, windows are 128 tokens if that leaves 700 steps, else 64.
 
     Raises:
         InputError: a budget below 60 steps a training.
     """
-    shapes = [shape] if shape else [Shape(length=128, batch=8), Shape()]
-    for tried in shapes:
-        found, needed = _planned(source, tried, minutes, tuple(seeds), tuple(starts), device)
-        if found.steps >= LONG_ENOUGH:
+    begun = time.perf_counter()
+    seeds, starts = tuple(seeds), tuple(starts)
+    cells, budget = cells_of(seeds, starts), 60 * SPENT * minutes
+    longer = Shape(length=128, batch=8)
+    if shape is None and _cheapest_step(source, longer, cells, device) * LONG_ENOUGH > budget:
+        shape = Shape()  # not even the arm that is trained fastest would get there
+    for tried in [shape] if shape else [longer, Shape()]:
+        step, reading = _measured(source, tried, cells, device)
+        reading += time.perf_counter() - begun
+        each = sum(step[cell.arm] for cell in cells)
+        steps = max(0, int((budget - reading) / each))
+        if steps >= LONG_ENOUGH:
             break
-    if found.steps < FEWEST_STEPS:
+    if steps < FEWEST_STEPS:
+        needed = max(0.1, 1.1 * (FEWEST_STEPS * each + reading) / (60 * SPENT))
         raise InputError(
-            f"{minutes:g} minutes are {found.steps} steps for each of {len(found.cells)} models, at least "
-            f"{FEWEST_STEPS} are needed: give --minutes {max(0.1, needed):.1f}"
+            f"{minutes:g} minutes are {steps} steps for each of {len(cells)} models, at least "
+            f"{FEWEST_STEPS} are needed: give --minutes {needed:.1f}"
         )
-    return replace(found, steps=min(found.steps, MOST_STEPS))
+    rounded = {arm: float(f"{s:.3g}") for arm, s in step.items()}
+    steps = min(steps, MOST_STEPS)
+    return Plan(tried, steps, seeds, starts, minutes, rounded, source.sha256)
 
 
-def _planned(
-    source: Source,
-    shape: Shape,
-    minutes: float,
-    seeds: tuple[int, ...],
-    starts: tuple[str, ...],
-    device: str,
-) -> tuple[Plan, float]:
-    """A plan, and the minutes that the fewest steps would take."""
-    data, cells = split(source, shape), cells_of(seeds, starts)
+def _cheapest_step(source: Source, shape: Shape, cells: Sequence[Cell], device: str) -> float:
+    """Seconds that a step of all cells takes at least: as if each were the first."""
+    data = split(source, shape)
+    model = build(cells[0], shape, data.vocab, {}).to(device)
+    return len(cells) * _seconds_per_step(model, data, shape)
+
+
+def _measured(
+    source: Source, shape: Shape, cells: Sequence[Cell], device: str
+) -> tuple[dict[str, float], float]:
+    """Seconds of a step, by arm, and of the reading of all cells."""
+    data = split(source, shape)
     omega = starting_frequencies(data.train, shape)
     step, reading = {}, 0.0
     for cell in {cell.arm: cell for cell in cells}.values():
@@ -166,28 +180,25 @@ def _planned(
         step[cell.arm] = _seconds_per_step(model, data, shape)
         same = sum(other.arm == cell.arm for other in cells)
         reading += same * _seconds_of_reading(model, data, shape, cell.arm)
-    each = sum(step[cell.arm] for cell in cells)
-    steps = max(0, int((60 * SPENT * minutes - reading) / each))
-    rounded = {arm: float(f"{s:.3g}") for arm, s in step.items()}
-    plan = Plan(shape, steps, seeds, starts, minutes, rounded, source.sha256)
-    return plan, 1.1 * (FEWEST_STEPS * each + reading) / (60 * SPENT)
+    return step, reading
 
 
 def _seconds_per_step(model: torch.nn.Module, data: Data, shape: Shape) -> float:
-    config = training_config(shape, PROBE_STEPS)
-    train(model, data.train, config, seed=0, progress=False)
+    train(model, data.train, training_config(shape, 1), seed=0, progress=False)
     begun = time.perf_counter()
-    train(model, data.train, config, seed=0, progress=False)
+    train(model, data.train, training_config(shape, PROBE_STEPS), seed=0, progress=False)
     return (time.perf_counter() - begun) / PROBE_STEPS
 
 
 def _seconds_of_reading(model: torch.nn.Module, data: Data, shape: Shape, arm: str) -> float:
     """Seconds of the held-out checks of one training and of what is read from it."""
+    few = replace(data.windows, ends=data.windows.ends[::PROBE_SHARE])
     begun = time.perf_counter()
-    evaluate(model, data.windows, lengths=[shape.length])
+    evaluate(model, few, lengths=[shape.length])
     checks = CHECKS * (time.perf_counter() - begun)
     begun = time.perf_counter()
-    evaluate(model, data.windows, lengths=shape.lengths)
+    evaluate(model, few, lengths=shape.lengths)
     if arm == "union":
-        leave_one_out_loss(model, data.windows, lengths=[shape.length, max(shape.lengths)])
-    return checks + time.perf_counter() - begun
+        leave_one_out_loss(model, few, lengths=[shape.length, max(shape.lengths)])
+    taken = checks + time.perf_counter() - begun
+    return taken * len(data.windows.ends) / len(few.ends)

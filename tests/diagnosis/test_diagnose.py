@@ -12,8 +12,9 @@ import torch
 import pjrope
 from pjrope import cli
 from pjrope.diagnosis import InputError, Shape, api
+from pjrope.diagnosis import plan as plan_module
 from pjrope.diagnosis.arms import cells_of, match_rates, starting_frequencies
-from pjrope.diagnosis.plan import FEWEST_STEPS, Plan, make_plan
+from pjrope.diagnosis.plan import FEWEST_STEPS, Plan, make_plan, split
 from pjrope.diagnosis.planted import PLANTED, planted_series
 from pjrope.diagnosis.source import source_of
 from pjrope.experiments import ExperimentError
@@ -204,6 +205,7 @@ def test_the_budget_decides_the_steps(tokens, monkeypatch):
     source = source_of(tokens, name="x")
     monkeypatch.setattr("pjrope.diagnosis.plan._seconds_per_step", lambda *_: 0.01)
     monkeypatch.setattr("pjrope.diagnosis.plan._seconds_of_reading", lambda *_: 0.1)
+    monkeypatch.setattr("time.perf_counter", lambda: 0.0)
     asked = {"seeds": (0,), "starts": ("uniform", "fj"), "device": "cpu"}
     plan = make_plan(source, TINY, minutes=1.0, **asked)
     assert plan.steps == int((60 * 0.9 - 9 * 0.1) / (9 * 0.01))
@@ -212,6 +214,35 @@ def test_the_budget_decides_the_steps(tokens, monkeypatch):
     assert make_plan(source, None, minutes=5, **asked).shape.length == 128
     with pytest.raises(InputError, match=rf"at least {FEWEST_STEPS} are needed: give --minutes"):
         make_plan(source, TINY, minutes=0.01, **asked)
+
+
+def test_measuring_is_cheap_and_counts_against_the_budget(tokens, monkeypatch):
+    source, now, read = source_of(tokens, name="x"), [0.0], []
+    asked = {"seeds": (0,), "starts": ("uniform", "fj"), "device": "cpu"}
+    real = plan_module.evaluate
+
+    def seen(model, windows, *, lengths):
+        read.append(len(windows.ends))
+        return real(model, windows, lengths=lengths)
+
+    monkeypatch.setattr(plan_module, "evaluate", seen)
+    make_plan(source, TINY, minutes=5.0, **asked)
+    segments = len(split(source, TINY).windows.ends)
+    assert segments == 16 and set(read) == {2}  # one of eight, and scaled up
+
+    def slow(*_):
+        now[0] += 2.0  # by arm
+        return 0.1
+
+    monkeypatch.setattr("time.perf_counter", lambda: now[0])
+    monkeypatch.setattr(plan_module, "_seconds_per_step", lambda *_: 0.01)
+    monkeypatch.setattr(plan_module, "_seconds_of_reading", slow)
+    plan = make_plan(source, TINY, minutes=1.0, **asked)
+    assert plan.steps == int((60 * 0.9 - 9 * 0.1 - 8 * 2.0) / (9 * 0.01))
+    # Where not even the fastest arm would get far, the longer window is not measured whole.
+    now[0] = 0.0
+    assert make_plan(source, None, minutes=1.0, **asked).shape.length == 64
+    assert now[0] == 8 * 2.0
 
 
 @pytest.mark.parametrize(
