@@ -115,13 +115,10 @@ def _run_arguments(run: argparse.ArgumentParser) -> None:
         help="of trainings; default bf16 or fp16 on a GPU, fp32 on a CPU",
     )
     run.add_argument("--jobs", type=int, default=1, help="cells side by side, one thread each")
-    run.add_argument(
-        "--launcher",
-        choices=("local", "ray"),
-        default="local",
-        help="local (default): processes of this machine; ray: tasks of the Ray cluster at "
-        "RAY_ADDRESS, or of a Ray started here with --jobs cores",
+    told = (
+        "processes here (local, default), or tasks of Ray: the cluster at RAY_ADDRESS, or one here"
     )
+    run.add_argument("--launcher", choices=("local", "ray"), default="local", help=told)
     run.add_argument("--out", type=path_argument, help="results folder; default ./pjrope-results")
     run.add_argument("--record", action="store_true", help="also write into pjrope/record")
     run.add_argument(
