@@ -12,6 +12,7 @@ from ... import record as records
 from ...data.home import expanded
 from . import registry
 from .cells import CellStore, merge_data
+from .compute import RunOptions
 from .partial import record_finished, take_up
 from .request import check_request, filtered, run_options
 from .result import Result
@@ -103,8 +104,7 @@ def run(
         with held(finished.folder):
             if resume_record:
                 take_up(finished, cells)
-            how = {"options": options, "jobs": jobs, "launcher": launcher}
-            failures = _finish(finished, cells, how, progress)
+            failures = _finish(finished, cells, (options, jobs, launcher), progress)
             result = finished.assemble(cells)
             everything = experiment.grid(chosen, sorted(finished.seeds() | set(asked)))
             write_result(finished.folder.with_suffix(".json"), finished.assemble(everything))
@@ -134,7 +134,7 @@ def write_result(path: Path, result: Result) -> None:
 
 
 def _finish(
-    store: CellStore, cells: Sequence[Cell], how: Mapping[str, Any], progress: bool
+    store: CellStore, cells: Sequence[Cell], how: tuple[RunOptions, int, str], progress: bool
 ) -> list[tuple[Cell, str]]:
     """Run the unfinished cells; return those that failed, in the order of the grid."""
     from tqdm.auto import tqdm
@@ -142,7 +142,7 @@ def _finish(
     todo = [cell for cell in cells if store.finished(cell) is None]
     title = f"{store.experiment.name} {store.preset.name}"
     errors: dict[str, str] = {}
-    work = results(store, todo, **how)
+    work = results(store, todo, *how)
     done = len(cells) - len(todo)
     bar = tqdm(
         total=len(cells), initial=done, desc=title, unit="cell", delay=5, disable=not progress
