@@ -80,7 +80,7 @@ class Composite(PositionKernel, register=False):
         return of_parts([part.growth for part in self.parts], anywhere if free else self._reach)
 
     def _reach(self, number: torch.dtype) -> float:
-        return min((part.reach(number) for part in self.parts if part.rotates), default=math.inf)
+        return min([part.reach(number) for part in self.parts if part.rotates], default=math.inf)
 
     def unknown_growth(self) -> list[str]:
         return [name for part in self.parts for name in part.unknown_growth()]

@@ -86,7 +86,7 @@ class Growth:
         """
         first = first_beyond(self.size_at, torch.finfo(number).max)
         refused = None if self.refusal is None or first == 0 else self.refusal(number)
-        return min((at for at in (first, refused) if at is not None), default=None)
+        return min([at for at in (first, refused) if at is not None], default=None)
 
 
 UNKNOWN = Growth()
@@ -105,14 +105,14 @@ def of_parts(parts: list[Growth], reach: Callable[[torch.dtype], float]) -> Grow
     refusals = [part.refusal for part in parts if part.refusal is not None]
 
     def refusal(number: torch.dtype) -> int | None:
-        return min((at for f in refusals if (at := f(number)) is not None), default=None)
+        return min([at for f in refusals if (at := f(number)) is not None], default=None)
 
     return Growth(
         bound=(lambda distance: sum(part.size_at(distance) for part in known)) if known else None,
         reach=reach,
         degree=None
         if None in degrees
-        else max((d for d in degrees if d is not None), default=None),
+        else max([d for d in degrees if d is not None], default=None),
         steepness=max(part.steepness for part in parts),
         refusal=refusal if refusals else None,
     )

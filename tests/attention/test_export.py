@@ -30,11 +30,11 @@ def model_of(kernel, **more):
     return Decoder(config, seed=0).eval()
 
 
-def exported(model, example=24):
+def exported(model, example=24, strict=False):
     length = torch.export.Dim("n", min=2, max=8192)
     tokens = torch.zeros(1, example, dtype=torch.int64)
     return torch.export.export(
-        model, (tokens,), dynamic_shapes={"tokens": {1: length}}, strict=False
+        model, (tokens,), dynamic_shapes={"tokens": {1: length}}, strict=strict
     ).module()
 
 
@@ -47,6 +47,18 @@ def test_one_graph_serves_every_length(name, window):
     model = model_of(EXPORTED[name], window=window)
     graph = exported(model)
     for n in (2, 17, 300, 600):
+        tokens = torch.randint(13, (1, n), generator=torch.Generator().manual_seed(n))
+        torch.testing.assert_close(graph(tokens), model(tokens), rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("name", "window"), [("none", None), ("rope_alibi", None), ("pj", 20)])
+def test_the_strict_export_leaves_the_length_open_too(name, window):
+    if not hasattr(torch.compiler, "is_exporting"):
+        pytest.skip("before torch 2.7 a strict export cannot be told from a compilation")
+    model = model_of(EXPORTED[name], window=window)
+    graph = exported(model, strict=True)
+    for n in (2, 17, 600):
         tokens = torch.randint(13, (1, n), generator=torch.Generator().manual_seed(n))
         torch.testing.assert_close(graph(tokens), model(tokens), rtol=1e-4, atol=1e-5)
 
@@ -64,3 +76,7 @@ def test_a_kernel_that_looks_at_its_parameters_says_so_in_one_line(name):
     says = r"chooses origins by .* torch.export does not know: use torch.compile, or export RoPE or"
     with pytest.raises(ValueError, match=says):
         exported(model_of(REFUSED[name]))
+    if hasattr(torch.compiler, "is_exporting"):
+        # The tracer wraps what the code raised in an error of its own.
+        with pytest.raises(RuntimeError, match=says):
+            exported(model_of(REFUSED[name]), strict=True)
