@@ -109,25 +109,50 @@ def save_model(path: Path | str, model: nn.Module) -> None:
 
 
 def load_model(path: Path | str) -> Decoder:
-    """The model that :func:`save_model` wrote, on the CPU.
+    """The model that :func:`save_model` wrote, or that of a checkpoint of a training, on the CPU.
 
     Raises:
         CheckpointError: an unreadable file, an unknown configuration or kernel, or tensors that do
             not fit.
     """
-    path = expanded(path, CheckpointError)
+    path = Path(path).expanduser()
     tensors, metadata = load_tensors(path)
+    if "step" in metadata:
+        tensors, metadata = _without_training(path, tensors, metadata)
     if "config" not in metadata:
         raise CheckpointError(f"{path} names no model configuration: write it with save_model")
     try:
         model = Decoder(DecoderConfig(**metadata["config"]))
         _share(model, tensors)
         model.load_state_dict(tensors, assign=True)
-        for name in metadata.get("frozen", []):
+        for name in _frozen(model, tensors, metadata):
             model.get_parameter(name).requires_grad_(False)
     except (RuntimeError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{path} does not fit its configuration: {error}") from error
     return model
+
+
+def _without_training(
+    path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any]
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What :func:`save_model` would have written of the model in a training's checkpoint.
+
+    Raises:
+        CheckpointError: the training was not one of a decoder, or the file is its best.safetensors.
+    """
+    if not isinstance(metadata.get("model"), dict):
+        kind = metadata.get("model") or "weights alone"
+        raise CheckpointError(f"{path} holds {kind} and no Decoder: load its tensors yourself")
+    kept = {n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")}
+    return kept, {"config": metadata["model"], "trained": metadata["trained"]}
+
+
+def _frozen(model: Decoder, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> list[str]:
+    """Parameters that a file says are frozen; of a shared one a training lists one name."""
+    if "trained" not in metadata:
+        return metadata.get("frozen", [])
+    trained = {id(tensors[name]) for name in metadata["trained"]}
+    return [name for name, _ in model.named_parameters() if id(tensors[name]) not in trained]
 
 
 def plain_state(model: nn.Module) -> dict[str, Tensor]:

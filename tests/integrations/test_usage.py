@@ -144,3 +144,18 @@ def test_the_launcher_of_the_last_recipe_is_what_run_and_the_command_take():
     assert registry.get(args.name).preset(args.preset).name == "book"
     assert 'run("order_toy", launcher="ray", jobs=2)' in page
     assert {"launcher", "jobs"} <= set(inspect.signature(experiments.run).parameters)
+
+
+def test_the_model_card_loads_what_a_grid_kept(tmp_path, monkeypatch):
+    card = PAGE.with_name("model_card.md").read_text(encoding="utf8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", card, re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(code, "model_card.md", "exec"), names)
+    kept = names["model"].state_dict()
+    again = load_model("small.safetensors").state_dict()
+    assert kept.keys() == again.keys() and all(torch.equal(kept[n], again[n]) for n in kept)
+    assert names["more"].shape[-1] >= 20
+    (words,) = re.findall(r"^`pjrope (run near_lags [^`]*)`", card, re.M)
+    args = _parser(words.split()).parse_args(words.split())
+    assert args.only == [("method", "alibi")] and args.keep_work

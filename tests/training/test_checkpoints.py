@@ -97,6 +97,24 @@ def test_shared_kernels_of_several_tensors_come_back_shared(kernel, tmp_path):
     assert apart.blocks[0].attention.kernel is not apart.blocks[1].attention.kernel
 
 
+def test_the_checkpoint_of_a_training_is_a_model_too(tmp_path):
+    saved = model()
+    saved.blocks[1].attention.kernel = saved.blocks[0].attention.kernel
+    saved.embedding.weight.requires_grad_(False)
+    train(saved, TEXT, SHORT, seed=0, out=tmp_path, progress=False)
+    loaded = load_model(tmp_path / "checkpoint.safetensors")
+    assert state_equal(saved, loaded)
+    assert loaded.blocks[0].attention.kernel is loaded.blocks[1].attention.kernel
+    assert [n for n, p in loaded.named_parameters() if not p.requires_grad] == ["embedding.weight"]
+
+
+def test_a_training_of_another_module_is_no_decoder(tmp_path):
+    other = torch.nn.Sequential(torch.nn.Embedding(11, 11))
+    train(other, TEXT, SHORT, seed=0, out=tmp_path, progress=False)
+    with pytest.raises(CheckpointError, match="holds Sequential and no Decoder"):
+        load_model(tmp_path / "checkpoint.safetensors")
+
+
 def rewritten(path, **changes):
     tensors, metadata = load_tensors(path)
     metadata["config"] = metadata["config"] | changes
