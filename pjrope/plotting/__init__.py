@@ -6,7 +6,9 @@ with use_style():
     label_axes(ax, x=("lag", "tokens"), y=("score", None))
 """
 
-from .methods import FAMILIES, METHODS, MethodLook, by_length, method_look
+from .forms import FORMS, look_of
+from .looks import FAMILIES, METHODS, MethodLook, method_look
+from .methods import by_length
 from .sectors import gates_over_training, lag_response, order_spectrum
 from .style import (
     DASHES,
@@ -27,6 +29,7 @@ __all__ = [
     "DASHES",
     "DPI",
     "FAMILIES",
+    "FORMS",
     "METHODS",
     "MethodLook",
     "PALETTE",
@@ -40,6 +43,7 @@ __all__ = [
     "label_axes",
     "lag_response",
     "line_styles",
+    "look_of",
     "method_look",
     "order_spectrum",
     "style",
