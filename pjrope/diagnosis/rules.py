@@ -143,6 +143,7 @@ def decide(evidence: Evidence) -> Decision:
             (kernel, behind),
             gain.text(sign=False),
             worth.text(sign=False),
+            matters,
         ),
         would_decide=words.still_open(evidence, leading, rivals, stable, falling),
         sectors=sectors,

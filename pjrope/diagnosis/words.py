@@ -36,6 +36,7 @@ def because(
     chosen: tuple[str, float],
     gain: str,
     worth: str,
+    matters: float,
 ) -> tuple[str, ...]:
     """What a verdict rests on; ``chosen`` is the recommended arm and how far it is behind the best."""
     kernel, behind = chosen
@@ -50,6 +51,7 @@ def because(
             lead = evidence.gap(other, leading, comparisons=len(SINGLES) - 1)
             said.append(
                 f"Alone, {NAMES[leading]} against {NAMES[other]}: {lead.text(sign=False)} nats per token less."
+                + (f" Less than {matters:.3f} is little: either would do." * (lead.mean < matters))
             )
     rise = {a: sum(evidence.loss(a, far=True)) - sum(evidence.loss(a)) for a in ARMS}
     worst = max(ARMS, key=lambda a: rise[a])

@@ -65,6 +65,14 @@ def test_a_sector_that_leads_everywhere_is_found():
     assert found.kernel == "fj" and "FourierJet" in found.headline and not found.would_decide
 
 
+def test_a_lead_that_is_clear_and_small_is_told_as_little():
+    found = decide(evidence(LOSSES | {"lc": 1.51}))
+    assert found.verdict == "found" and found.leading == "fj"
+    (small,) = [said for said in found.because if "either would do" in said]
+    assert "against light cone" in small and "Less than 0.025 is little" in small
+    assert not any("either would do" in said for said in decide(evidence()).because)
+
+
 def test_equal_sectors_are_rivals_and_the_gap_is_told():
     found = decide(evidence(LOSSES | {"lc": 1.5}))
     assert found.verdict == "cannot tell" and found.leading is None

@@ -158,6 +158,28 @@ def test_saved_and_loaded(tmp_path):
         hf.attach(hf.detach(loaded) and with_state(loaded, model), weights=tmp_path / "none")
 
 
+def test_kernels_come_back_from_every_shard(tmp_path):
+    model, ids = with_table(), tokens()
+    want = logits(model, ids)
+    model.save_pretrained(tmp_path, max_shard_size="8KB")
+    shards = sorted(tmp_path.glob("model-*.safetensors"))
+    assert len(shards) > 2 and not (tmp_path / "model.safetensors").exists()
+    loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval()
+    assert torch.equal(logits(hf.attach(loaded), ids), want)
+
+
+@pytest.mark.parametrize("name", ["s_aux", "position_bias", "head_mask"])
+@pytest.mark.parametrize("attention", ["auto", "sdpa"])
+def test_what_a_kernel_would_leave_out_is_refused(name, attention):
+    from pjrope.integrations.huggingface.forward import NAMES
+
+    layer = with_table(attention=attention).model.layers[0].self_attn
+    call = transformers.modeling_utils.ALL_ATTENTION_FUNCTIONS[NAMES[attention]]
+    q, k = torch.zeros(1, 4, 5, 8), torch.zeros(1, 2, 5, 8)
+    with pytest.raises(ValueError, match=f"LlamaAttention uses {name}, which an attached kernel"):
+        call(layer, q, k, k, None, scaling=1.0, **{name: torch.zeros(4)})
+
+
 def with_state(model, source):
     model.config.pjrope = source.config.pjrope
     return model
