@@ -66,7 +66,7 @@ def questions(rows: Sequence[Any], records: Records, link: Link) -> str:
         "How do I add recency to a Llama?": (
             "`pjrope.integrations.huggingface.attach(model, ALiBi(heads))`; it is saved, loaded and "
             "trained with the model.",
-            "alibi",
+            "your-model",
         ),
         "How do I run a chapter on a GPU?": (
             "Open it on Colab, choose a GPU under Runtime, set `preset` where the chapter has it. From a "
