@@ -227,7 +227,7 @@ def test_axe_finds_what_is_wrong(opened, html, found):
 
 def test_axe_finds_what_scrolls_without_focus_on_a_phone(opened):
     page, _ = opened("appendix/colophon.html", PHONE)
-    wide = "<div style='overflow-x:auto'><p style='width:2000px'>wide</p></div>"
+    wide = "<div style='overflow-x:auto;width:200px'><p style='width:2000px'>wide</p></div>"
     page.evaluate("h => document.querySelector('main').insertAdjacentHTML('beforeend', h)", wide)
     page.evaluate(AXE)
     (said,) = told("phone", page.evaluate("o => axe.run(document, o)", SCROLLED))
