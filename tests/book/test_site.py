@@ -31,6 +31,7 @@ WCAG = {
 # code: it is asked of the first text of each look.
 CONTRAST = {**AXE_OPTIONS, "runOnly": ["color-contrast"]}
 # The rule that a width decides page by page: what is too wide for a phone scrolls there.
+SETTLED = 600  # ms after which the theme has put what scrolls now among the tab stops
 SCROLLED = {**AXE_OPTIONS, "runOnly": ["scrollable-region-focusable"]}
 LOOKS = """() => {
   const seen = new Set();
@@ -188,6 +189,7 @@ def test_page(opened, name):
         wrong += too_wide(page)
     page.evaluate(SHORTEN, CELLS)
     if name in WANTED:
+        page.wait_for_timeout(SETTLED)
         page.evaluate(AXE)
         wrong += told("phone", page.evaluate("o => axe.run(document, o)", SCROLLED))
         page.set_viewport_size({"width": DESKTOP, "height": 900})
