@@ -228,12 +228,13 @@ def test_axe_finds_what_is_wrong(opened, html, found):
 
 
 def test_axe_finds_what_scrolls_without_focus_on_a_phone(opened):
-    page, _ = opened("appendix/colophon.html", PHONE)
-    wide = "<div style='overflow-x:auto;width:200px'><p style='width:2000px'>wide</p></div>"
-    page.evaluate("h => document.querySelector('main').insertAdjacentHTML('beforeend', h)", wide)
+    page, _ = opened("chapters/ch01_order.html", PHONE)
+    page.wait_for_timeout(SETTLED)
+    take = "document.querySelectorAll('pre[tabindex]').forEach(e => e.removeAttribute('tabindex'))"
+    page.evaluate(take)
     page.evaluate(AXE)
-    (said,) = told("phone", page.evaluate("o => axe.run(document, o)", SCROLLED))
-    assert said.startswith("phone: axe scrollable-region-focusable x1")
+    said = told("phone", page.evaluate("o => axe.run(document, o)", SCROLLED))
+    assert said and said[0].startswith("phone: axe scrollable-region-focusable")
 
 
 def test_a_long_page_keeps_one_section_for_axe(opened):
