@@ -45,7 +45,7 @@ def run(
     *,
     seeds: Sequence[int] | None = None,
     only: Mapping[str, Any] | None = None,
-    device: str = "cpu",
+    device: str = "auto",
     jobs: int = 1,
     launcher: str = "local",
     out: Path | str | None = None,
