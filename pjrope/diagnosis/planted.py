@@ -1,8 +1,12 @@
 """Series with a known sector and order, to test a diagnosis on: the truth is planted.
 
 Token t+1 copies the token d back from t, with d drawn from the softmax of a bias b(d) over the lags
-0 ... L-1; one token in ten is drawn at random. An attention layer with the bias b predicts such a series
-best, so the sector and order of b are what a diagnosis should name.
+0 ... L-1; one token in ten is drawn at random. One head with the bias b predicts such a series best, so the
+sector and order of b are what a diagnosis should name.
+
+The models have one head. With four, the first form of this test found three of the six series that it ran:
+four heads with frequencies of their own imitate a bent phase by straight ones, and steep recency by a table.
+The rule is the same in both forms; the seeds here are new.
 """
 
 from __future__ import annotations
@@ -127,12 +131,12 @@ def run_planted(out: Path | str, *, steps: int = 300, device: str = "cpu") -> li
     out = expanded(out, InputError)
     rows = []
     for number, truth in enumerate(PLANTED):
-        source = planted_series(truth, seed=1000 + number)
+        source = planted_series(truth, seed=2000 + number)
         report = diagnose(
             source,
             steps=steps,
             starts=("uniform", "affine"),
-            shape=Shape(layers=1),
+            shape=Shape(layers=1, heads=1),
             out=out / truth.name,
             device=device,
         )
