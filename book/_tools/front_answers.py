@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# The claims of the ten lines, in the order of the papers.
-HEADLINES = (*("J-K1", "J-K3", "J-K4", "J-K6", "P-S1", "P-S4a", "P-L3", "P-L4", "P-M1", "P-U1"),)
+# The claims of the ten lines: those that need no chapter to be understood come first.
+HEADLINES = ("P-L4", "P-S1", "P-S4a", "J-K1", "J-K3", "P-L3", "P-M1", "J-K4", "J-K6", "P-U1")
 GROUPS = {
     "What survives": ("reproduced", "reproduced in part"),
     "What does not": ("contradicted", "not at this scale"),
@@ -83,10 +83,41 @@ class Records:
             return None
         return gap(rows, value, method=method, baseline=baseline, kind=kind)
 
+    def rise(self, name: str, value: str, method: str, near: int, far: int) -> Any:
+        """What a method's value gains from one length to another: over seeds; None if not recorded."""
+        from pjrope.experiments.analysis.statistics import summary
+
+        at = [
+            {r["seed"]: r[value] for r in self._rows(name, value, {"method": method, "length": n})}
+            for n in (near, far)
+        ]
+        shared = sorted(at[0].keys() & at[1].keys())
+        return summary(at[1][seed] - at[0][seed] for seed in shared) if shared else None
+
     def _rows(self, name: str, value: str, where: dict[str, object]) -> list[Any]:
         result = self.result(name)
         rows = result.rows if result else []
         return [r for r in rows if value in r and all(r.get(k, v) == v for k, v in where.items())]
+
+
+def extrapolates(records: Records) -> str:
+    """Whether RoPE reads further than it was trained, as far as its loss says so."""
+    base, near, far = "byte_lm/baselines", 256, 8192
+    rise = records.rise(base, "loss", "rope", near, far)
+    if rise is None or rise.low is None:
+        return f"{OPEN.capitalize()}."
+
+    def at(method: str, length: int) -> str:
+        return records.mean(base, "loss", method=method, length=length)
+
+    worse = rise.low > 0
+    ntk = records.gap(base, "loss", "rope_ntk", "rope", length=2 * near)
+    helped = " NTK scaling helps it at twice its length." if ntk and ntk.word in GOOD else ""
+    return (
+        f"{'No, not by itself' if worse else 'In this test it does'}: trained on {near} bytes, its loss "
+        f"{'rises' if worse else 'goes'} from {at('rope', near)} there to {at('rope', far)} nats per byte "
+        f"at {far:,}.{helped} ALiBi has {at('alibi', near)} and {at('alibi', far)}."
+    )
 
 
 def difference(finding: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 import found as discoveries
 from contents import Part, chapters, colab, linker
-from front_answers import Records, decision_table, decisions, short, ten_lines
+from front_answers import Records, decision_table, decisions, extrapolates, short, ten_lines
 
 Table = Callable[[Any, Any], str]
 Link = Callable[[str], str]
@@ -37,46 +37,40 @@ def in_repository(part: Part) -> str:
     return f"[{part.number}]({part.file})"
 
 
-def questions(rows: Sequence[Any], records: Records, link: Link) -> str:
-    """What people ask first, with answers in words."""
-    verdicts = {row.claim.id: row.verdict for row in rows}
-    base = "byte_lm/baselines"
+RECIPE = "appendix/usage.md#6-add-recency-to-a-llama"
 
-    def loss(method: str, length: int) -> str:
-        return records.mean(base, "loss", method=method, length=length) or "not recorded"
 
-    def became(id: str) -> str:
-        reason = short(verdicts[id].because, 90)
-        return verdicts[id].outcome + (f" ({reason})" if reason else "")
-
+def questions(root: Path, rows: Sequence[Any], records: Records, readme: bool) -> str:
+    """What people ask first, with answers in words and the page that says more."""
+    parts = chapters(root / "book")
+    link = linker(parts, in_repository if readme else myst)
+    six = next((colab(root, part) for part in parts if part.label == "phase-language"), "")
+    became = {row.claim.id: f"**{row.verdict.outcome}**" for row in rows}
+    why = short({row.claim.id: row.verdict.because for row in rows}["J-K4"], 90)
     answers = {
-        "Does RoPE read further than it was trained?": (
-            f"Look at the loss in nats per byte. At the training length, 256 bytes, RoPE has "
-            f"{loss('rope', 256)}; at 8,192 it has {loss('rope', 8192)}. ALiBi has "
-            f"{loss('alibi', 256)} and {loss('alibi', 8192)}.",
-            "rope",
-        ),
+        "Does RoPE extrapolate?": (extrapolates(records), f"chapter {link('stretch')}"),
         "What became of the papers' headlines?": (
-            f"That a trained Transformer uses the coupled mode is {became('J-K4')}. That the union finds "
-            f"a sector by itself is {verdicts['P-S4a'].outcome}, an order {verdicts['P-S4b'].outcome}. "
-            f"That NTK with recency is best on long text is {verdicts['P-L3'].outcome}, and the light "
-            f"cone on music {verdicts['P-M1'].outcome}.",
-            "ledger",
+            f"A trained Transformer uses the coupled mode of Jordan-RoPE: {became['J-K4']}"
+            f"{f' ({why})' if why else ''}. The union of PJ-RoPE finds the right sector by itself: "
+            f"{became['P-S4a']}; the right order: {became['P-S4b']}. NTK scaling with recency is best "
+            f"on long text: {became['P-L3']}. The light cone is best on music: {became['P-M1']}.",
+            f"every claim: chapter {link('ledger')}",
         ),
         "How do I add recency to a Llama?": (
-            "`pjrope.integrations.huggingface.attach(model, ALiBi(heads))`; it is saved, loaded and "
-            "trained with the model.",
-            "your-model",
+            "`pjrope.integrations.huggingface.attach(model, ALiBi(heads))`; the bias is saved, loaded "
+            "and trained with the model.",
+            f"[recipe](book/{RECIPE})" if readme else f"[recipe]({RECIPE})",
+            f"chapter {link('your-model')}",
         ),
-        "How do I run a chapter on a GPU?": (
-            "Open it on Colab, choose a GPU under Runtime, set `preset` where the chapter has it. From a "
-            "shell: `pjrope run phase_lm --preset book --device cuda`.",
-            "phase-language",
+        "How do I run chapter 6 on a GPU?": (
+            f'[Open it on Colab]({six}), choose a GPU under Runtime, set `preset` to `"book"` and run '
+            "all cells. From a shell: `pjrope run phase_lm --preset book --device cuda`.",
+            f"chapter {link('phase-language')}",
         ),
     }
     return "\n".join(
-        f"- **{question}** {answer}" + (f" (chapter {link(slug)})" if link(slug) else "")
-        for question, (answer, slug) in answers.items()
+        f"- **{question}** {answer} ({', '.join(more)})"
+        for question, (answer, *more) in answers.items()
     )
 
 
@@ -116,9 +110,9 @@ def front(root: Path, rows: Sequence[Any], table: Table, readme: bool) -> str:
     ]
     list_of_chapters = table(["chapter", middle, "time on a CPU", "GPU"], body)
     sections = {
+        "Four questions": questions(root, rows, records, readme),
         "In ten lines": ten_lines(rows)
         + "\n\nA verdict is what a rule in code makes of committed records.",
-        "Four questions": questions(rows, records, link),
         "Which position method should I use?": decision_table(
             decisions(rows, records), link, table, evidence=not readme
         )

@@ -74,6 +74,7 @@ def main(folder: Path = ASSETS) -> None:
         figure = draw((9.6, 4.4))
         # No date and no version: the same package draws the same bytes.
         figure.savefig(folder / "space.svg", metadata={"Date": None, "Creator": None})
+        figure.savefig(folder / "space.pdf", metadata={"CreationDate": None, "Creator": None})
         plt.close(figure)
         card = draw((12.8, 6.4))
         card.suptitle("pjrope: relative position in attention, one space", fontsize=20)

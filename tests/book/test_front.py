@@ -110,6 +110,36 @@ def test_numbers_are_those_of_the_records(records):
     assert front_answers.difference(None) == "not recorded yet"
 
 
+def test_the_answer_on_extrapolation_follows_the_record(records):
+    assert front_answers.extrapolates(records).startswith("No, not by itself")
+    flat = front_answers.Records()
+    flat.rise = lambda *_: SimpleNamespace(low=-0.1)
+    assert front_answers.extrapolates(flat).startswith("In this test it does")
+    flat.names = set()
+    flat.rise = front_answers.Records.rise.__get__(flat)
+    assert front_answers.extrapolates(flat) == "Not decided by the records."
+
+
+def test_a_rise_is_taken_seed_by_seed(records):
+    rows = experiments.load("byte_lm/baselines", "book").where(method="rope").rows
+    at = {n: [r["loss"] for r in rows if r["length"] == n] for n in (256, 8192)}
+    rise = records.rise("byte_lm/baselines", "loss", "rope", 256, 8192)
+    assert rise.mean == pytest.approx((sum(at[8192]) - sum(at[256])) / rise.n)
+
+
+@pytest.mark.parametrize("readme", [False, True])
+def test_questions_lead_on_at_once(ledger, records, readme):
+    told = front_pages.questions(ROOT, ledger, records, readme)
+    lines = told.splitlines()
+    assert len(lines) == 4 and all(line.startswith("- **") for line in lines)
+    extrapolate, headline, llama, gpu = lines
+    assert "ch02_rope" in extrapolate or "(#ch-" in extrapolate
+    assert "ledger" in headline
+    assert "usage.md#6-add-recency-to-a-llama" in llama and "your" in llama
+    assert "colab.research.google.com" in gpu and "ch06_phase_language.ipynb" in gpu
+    assert "# 6. Add recency to a Llama" in (BOOK / "appendix" / "usage.md").read_text()
+
+
 def test_what_is_found_rests_on_experiments_that_exist(records):
     for item in found(records):
         for name in (*item.records, item.confirm):

@@ -66,7 +66,7 @@ def run(
         preset: "smoke", "book" or "paper".
         seeds: default, those of the preset.
         only: cell key → value or list of values; other cells are left out.
-        device: "cpu", "cuda", or "auto" (cuda when there is one).
+        device: "cpu", "cuda", or "auto", which takes a GPU when there is one.
         jobs: cells side by side, one process and one thread each.
         launcher: "local" for processes of this machine, or "ray" for tasks of the Ray cluster at
             RAY_ADDRESS; without that variable Ray starts here with `jobs` cores. Rows are equal.
