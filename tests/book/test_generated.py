@@ -74,17 +74,23 @@ def test_no_record_is_said():
         assert empty == "No result has been recorded yet."
 
 
-def test_results_show_what_pjrope_show_prints_one_heading_lower():
+def test_results_show_the_first_table_and_where_the_rest_is_printed():
     experiment, result = get("byte_lm/baselines"), load("byte_lm/baselines", "book")
+    text, printed = pages.results([(experiment, result)]), report(experiment, result)
+    first, second = experiment.tables[:2]
+    assert text.startswith(f"## {experiment.name}: {experiment.question}\n\n### {first.title}")
+    assert second.title not in text and second.title in printed
+    assert "`pjrope show byte_lm/baselines` prints 1 more table." in text
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(lines) > 10 and set(lines) <= set(printed.splitlines())
+    assert "Difference to rope" in text and "Judges" not in text
+
+
+def test_results_without_seeds_have_no_differences():
+    experiment, result = get("kernel_probes"), load("kernel_probes", "book")
     text = pages.results([(experiment, result)])
-    printed = report(experiment, result)
-    assert text.startswith(f"## {experiment.name}: {experiment.question}")
-    assert [line.removeprefix("#") for line in text.splitlines() if line.startswith("#")] == [
-        line for line in printed.splitlines() if line.startswith("#")
-    ]
-    assert [line for line in text.splitlines() if not line.startswith("#")] == [
-        line for line in printed.splitlines() if not line.startswith("#")
-    ]
+    assert "Difference to" not in text
+    assert f"Judges {', '.join(experiment.verdicts)}: see {{doc}}`ledger`." in text
 
 
 def test_each_record_is_on_the_page_of_its_folder():
