@@ -29,7 +29,7 @@ LIBRARY  := $(shell find pjrope data_scripts $(CODE))
 BOOK     := _config.yml $(shell find book $(CODE))
 TESTS    := $(shell find tests $(CODE))
 ABOUT    := README.md CITATION.cff CONTRIBUTING.md CHANGELOG.md Makefile
-IN_SITE  := tests/book/test_site.py tests/book/test_pages.py
+IN_SITE  := tests/book/test_site.py tests/book/test_pages.py tests/book/test_search.py
 # The list of all files, touched only when it changes: a file that goes leaves no stamp standing.
 FILES    := _build/.files
 $(shell mkdir -p _build && printf '%s\n' $(LIBRARY) $(BOOK) $(TESTS) > $(FILES).now \
