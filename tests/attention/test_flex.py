@@ -18,10 +18,18 @@ def draw(queries=40, keys=40, kv=HEADS, dtype=torch.float32):
     return [x.to(dtype) for x in (q, k, v)]
 
 
+CALLS = [{"causal": False}, {"queries": 7}, {"queries": 1}, {"kv": 2}, {"shift": 3}]
+# Every bias in one call; the others change the table's span and the mask, whatever the bias is.
+KINDS = ["alibi", "near_table", "rope_pj", "pj_rotary_pj"]
+
+
 @pytest.mark.parametrize(
-    "call", [{}, {"causal": False}, {"queries": 7}, {"queries": 1}, {"kv": 2}, {"shift": 3}]
+    ("name", "call"),
+    [
+        *((name, {}) for name in NAMES if kernels()[name].biases),
+        *((name, call) for name in KINDS for call in CALLS),
+    ],
 )
-@pytest.mark.parametrize("name", [n for n in NAMES if kernels()[n].biases])
 def test_equals_the_truth(name, call):
     call = dict(call)
     shape = {n: call.pop(n) for n in ("queries", "kv") if n in call}

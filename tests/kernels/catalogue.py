@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import torch
@@ -77,109 +78,143 @@ def filled(kernel: PositionKernel) -> PositionKernel:
     return kernel
 
 
-def kernels(key_heads: int = HEADS) -> dict[str, PositionKernel]:
-    """Fresh kernels by name, with amplitudes large enough to be seen."""
+class Made(Mapping):
+    """Kernels that are built when they are asked for: most tests want one of seventy."""
+
+    def __init__(self, makers: dict[str, Callable[[], PositionKernel]]) -> None:
+        self._makers = makers
+
+    def __getitem__(self, name: str) -> PositionKernel:
+        return self._makers[name]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+
+def kernels(key_heads: int = HEADS) -> Made:
+    """Kernels by name, a fresh one each time, with amplitudes large enough to be seen."""
 
     def jordan(head_dim: int = HEAD_DIM, **more) -> JordanRoPE:
         return JordanRoPE(head_dim, key_heads, LENGTH, **more)
 
     loud = {"zeta_scale": 0.7, "seed": 3}
     init = PJInit(zeta_scale=0.7, seed=3, slope=1.5)
-    return {
-        "none": NoPE(),
-        "rope": RoPE(HEAD_DIM),
-        "rope_half": RoPE(HEAD_DIM, layout="half"),
-        "rope_partial": RoPE(HEAD_DIM, rotary_dim=4),
-        "rope_trained": RoPE(HEAD_DIM, omega=nn.Parameter(torch.tensor([1.0, 0.3, 0.1, 0.02]))),
-        "rope_pi": RoPE(HEAD_DIM, extension=PI(4.0)),
-        "rope_ntk": RoPE(HEAD_DIM, extension=NTK(4.0)),
-        "rope_yarn": RoPE(HEAD_DIM, extension=YaRN(4.0, LENGTH)),
-        "rope_yarn_turns": RoPE(HEAD_DIM, extension=YaRN(4.0, LENGTH, ramp="turns")),
-        "rope_llama3": RoPE(HEAD_DIM, extension=Llama3(4.0, LENGTH)),
-        "rope_longrope": RoPE(
-            HEAD_DIM,
-            extension=LongRoPE(
-                4.0,
-                3 * LENGTH,
-                short=[1.0] * (HEAD_DIM // 2),
-                long=[1.0 + k for k in range(HEAD_DIM // 2)],
+    return Made(
+        {
+            "none": lambda: NoPE(),
+            "rope": lambda: RoPE(HEAD_DIM),
+            "rope_half": lambda: RoPE(HEAD_DIM, layout="half"),
+            "rope_partial": lambda: RoPE(HEAD_DIM, rotary_dim=4),
+            "rope_trained": lambda: RoPE(
+                HEAD_DIM, omega=nn.Parameter(torch.tensor([1.0, 0.3, 0.1, 0.02]))
             ),
-        ),
-        "rope_ntk_dynamic": RoPE(HEAD_DIM, extension=NTK(length=LENGTH)),
-        "rope_yarn_dynamic": RoPE(HEAD_DIM, extension=YaRN(length=LENGTH)),
-        "rope_lightcone": RoPE(HEAD_DIM, coordinate="lightcone", length=LENGTH),
-        "damped": Damped(),
-        "damped_local": Damped(near=6),  # an origin a block, even in short calls
-        "damped_rope": DampedRoPE(HEAD_DIM, key_heads, LENGTH),
-        "jordan": jordan(eta=0.7),
-        "jordan_order4": jordan(order=4, gamma=2.0, eta=0.7),
-        "jordan_exact": jordan(form="exact", gamma=0.05, eta=0.04),
-        "jordan_undamped": jordan(gamma=0, eta=0.7),
-        "jordan_real": jordan(omega=torch.zeros(2), eta=0.7),
-        "jordan_stabilized": jordan(form="stabilized", eta=0.1),
-        "jordan_lag": jordan(form="lag", gamma=0.05, eta=0.1),
-        "pj_rotary": PJRotary(HEAD_DIM, LENGTH, eta=0.7),
-        "pj_rotary_order4": PJRotary(HEAD_DIM, LENGTH, order=4),
-        "pj_rotary_trained": PJRotary(
-            HEAD_DIM, LENGTH, eta=-0.3, omega=nn.Parameter(torch.tensor([0.9, 0.1]))
-        ),
-        "mixture": JordanMixture(HEAD_DIM, key_heads, LENGTH, order=2, alpha=0.7),
-        "mixture_order4": JordanMixture(
-            HEAD_DIM, key_heads, LENGTH, alpha=torch.tensor([0.7, 0.3, 0.2])
-        ),
-        "mixture_absolute": JordanMixture(
-            HEAD_DIM, key_heads, LENGTH, form="absolute", c=0.02, alpha=0.7
-        ),
-        "jordan_trunc": jordan(gamma=0, eta=0),
-        "alibi": ALiBi(HEADS),
-        "affine": Affine(HEADS, LENGTH),
-        "affine_lightcone": Affine(HEADS, LENGTH, coordinate="lightcone"),
-        "jet0": FourierJet(HEADS, LENGTH, max_order=0, damping=0.0, **loud),
-        "jet3": FourierJet(HEADS, LENGTH, max_order=3, **loud),
-        "jet2_undamped": FourierJet(HEADS, LENGTH, max_order=2, damping=0.0, **loud),
-        "lightcone": LightCone(HEADS, LENGTH, max_order=3, **loud),
-        "lightcone_phase": LightCone(HEADS, LENGTH, parts="phase", **loud),
-        "lightcone_amplitude": LightCone(HEADS, LENGTH, parts="amplitude", **loud),
-        "lightcone_amplitude0": LightCone(HEADS, LENGTH, parts="amplitude", max_order=0, **loud),
-        "pj_full": PJBias(HEADS, LENGTH, init=init),
-        "pj_two_omegas": PJBias(HEADS, LENGTH, share_omega=False, init=init),
-        "pj_fj_affine": PJBias(HEADS, LENGTH, sectors=("fj", "affine"), init=init),
-        "pj_affine": PJBias(HEADS, LENGTH, sectors=("affine",), init=init),
-        "pj_signed": PJBias(HEADS, LENGTH, signed_slope=True, init=replace(init, slope=-3.0)),
-        "pj_affine_signed": PJBias(
-            HEADS, LENGTH, sectors=("affine",), signed_slope=True, init=PJInit(slope=-0.5)
-        ),
-        "pj_affine_lightcone": PJBias(
-            HEADS, LENGTH, sectors=("fj", "affine"), coordinate="lightcone", init=init
-        ),
-        "pj_near": filled(
-            PJBias(HEADS, LENGTH, sectors=("fj", "affine", "near"), near_size=5, init=init)
-        ),
-        "pj_near_lc": filled(PJBias(HEADS, LENGTH, sectors=("lc", "near"), near_size=2, init=init)),
-        "pj_near_alone": filled(PJBias(HEADS, LENGTH, sectors=("near",), near_size=3)),
-        "pj_lc": PJBias(HEADS, LENGTH, sectors=("lc",), init=init),
-        "near_table": filled(NearTable(HEADS, 5)),
-        "t5": filled(T5Bias(HEADS, buckets=8, far=40)),
-        "alibi_near": ALiBi(HEADS) + filled(NearTable(HEADS, 6)),
-        "rope_alibi": RoPE(HEAD_DIM) + ALiBi(HEADS),
-        "jordan_alibi": jordan(eta=0.7) + ALiBi(HEADS),
-        "rope_pj": RoPE(HEAD_DIM) + PJBias(HEADS, LENGTH, init=init),
-        "pj_rotary_pj": PJRotary(HEAD_DIM, LENGTH, eta=0.7) + PJBias(HEADS, LENGTH, init=init),
-        "direct_sum": direct_sum(RoPE(4), RoPE(4, base=100.0)),
-        "direct_sum_jordan": direct_sum(RoPE(4), jordan(4, eta=0.7)),
-        "direct_sum_grid": direct_sum_grid(HEAD_DIM, key_heads, LENGTH, eta=0.1),
-        "direct_sum_yarn": direct_sum(RoPE(4), RoPE(4, extension=YaRN(2.0, LENGTH))),
-        "jordan_lightcone": jordan(eta=0.7, coordinate="lightcone"),
-        "jordan_lightcone_exact": jordan(
-            form="exact", gamma=0.05, eta=0.04, coordinate="lightcone", parts="amplitude"
-        ),
-        "jordan_lightcone_phase": jordan(gamma=0, eta=0.7, coordinate="lightcone", parts="phase"),
-        "pj_rotary_lightcone": PJRotary(HEAD_DIM, LENGTH, eta=0.7, coordinate="lightcone"),
-        "pj_rotary_phase": PJRotary(HEAD_DIM, LENGTH, coordinate="lightcone", parts="phase"),
-        "pj_rotary_amplitude": PJRotary(
-            HEAD_DIM, LENGTH, order=4, coordinate="lightcone", parts="amplitude"
-        ),
-    }
+            "rope_pi": lambda: RoPE(HEAD_DIM, extension=PI(4.0)),
+            "rope_ntk": lambda: RoPE(HEAD_DIM, extension=NTK(4.0)),
+            "rope_yarn": lambda: RoPE(HEAD_DIM, extension=YaRN(4.0, LENGTH)),
+            "rope_yarn_turns": lambda: RoPE(HEAD_DIM, extension=YaRN(4.0, LENGTH, ramp="turns")),
+            "rope_llama3": lambda: RoPE(HEAD_DIM, extension=Llama3(4.0, LENGTH)),
+            "rope_longrope": lambda: RoPE(
+                HEAD_DIM,
+                extension=LongRoPE(
+                    4.0,
+                    3 * LENGTH,
+                    short=[1.0] * (HEAD_DIM // 2),
+                    long=[1.0 + k for k in range(HEAD_DIM // 2)],
+                ),
+            ),
+            "rope_ntk_dynamic": lambda: RoPE(HEAD_DIM, extension=NTK(length=LENGTH)),
+            "rope_yarn_dynamic": lambda: RoPE(HEAD_DIM, extension=YaRN(length=LENGTH)),
+            "rope_lightcone": lambda: RoPE(HEAD_DIM, coordinate="lightcone", length=LENGTH),
+            "damped": lambda: Damped(),
+            "damped_local": lambda: Damped(near=6),  # an origin a block, even in short calls
+            "damped_rope": lambda: DampedRoPE(HEAD_DIM, key_heads, LENGTH),
+            "jordan": lambda: jordan(eta=0.7),
+            "jordan_order4": lambda: jordan(order=4, gamma=2.0, eta=0.7),
+            "jordan_exact": lambda: jordan(form="exact", gamma=0.05, eta=0.04),
+            "jordan_undamped": lambda: jordan(gamma=0, eta=0.7),
+            "jordan_real": lambda: jordan(omega=torch.zeros(2), eta=0.7),
+            "jordan_stabilized": lambda: jordan(form="stabilized", eta=0.1),
+            "jordan_lag": lambda: jordan(form="lag", gamma=0.05, eta=0.1),
+            "pj_rotary": lambda: PJRotary(HEAD_DIM, LENGTH, eta=0.7),
+            "pj_rotary_order4": lambda: PJRotary(HEAD_DIM, LENGTH, order=4),
+            "pj_rotary_trained": lambda: PJRotary(
+                HEAD_DIM, LENGTH, eta=-0.3, omega=nn.Parameter(torch.tensor([0.9, 0.1]))
+            ),
+            "mixture": lambda: JordanMixture(HEAD_DIM, key_heads, LENGTH, order=2, alpha=0.7),
+            "mixture_order4": lambda: JordanMixture(
+                HEAD_DIM, key_heads, LENGTH, alpha=torch.tensor([0.7, 0.3, 0.2])
+            ),
+            "mixture_absolute": lambda: JordanMixture(
+                HEAD_DIM, key_heads, LENGTH, form="absolute", c=0.02, alpha=0.7
+            ),
+            "jordan_trunc": lambda: jordan(gamma=0, eta=0),
+            "alibi": lambda: ALiBi(HEADS),
+            "affine": lambda: Affine(HEADS, LENGTH),
+            "affine_lightcone": lambda: Affine(HEADS, LENGTH, coordinate="lightcone"),
+            "jet0": lambda: FourierJet(HEADS, LENGTH, max_order=0, damping=0.0, **loud),
+            "jet3": lambda: FourierJet(HEADS, LENGTH, max_order=3, **loud),
+            "jet2_undamped": lambda: FourierJet(HEADS, LENGTH, max_order=2, damping=0.0, **loud),
+            "lightcone": lambda: LightCone(HEADS, LENGTH, max_order=3, **loud),
+            "lightcone_phase": lambda: LightCone(HEADS, LENGTH, parts="phase", **loud),
+            "lightcone_amplitude": lambda: LightCone(HEADS, LENGTH, parts="amplitude", **loud),
+            "lightcone_amplitude0": lambda: LightCone(
+                HEADS, LENGTH, parts="amplitude", max_order=0, **loud
+            ),
+            "pj_full": lambda: PJBias(HEADS, LENGTH, init=init),
+            "pj_two_omegas": lambda: PJBias(HEADS, LENGTH, share_omega=False, init=init),
+            "pj_fj_affine": lambda: PJBias(HEADS, LENGTH, sectors=("fj", "affine"), init=init),
+            "pj_affine": lambda: PJBias(HEADS, LENGTH, sectors=("affine",), init=init),
+            "pj_signed": lambda: PJBias(
+                HEADS, LENGTH, signed_slope=True, init=replace(init, slope=-3.0)
+            ),
+            "pj_affine_signed": lambda: PJBias(
+                HEADS, LENGTH, sectors=("affine",), signed_slope=True, init=PJInit(slope=-0.5)
+            ),
+            "pj_affine_lightcone": lambda: PJBias(
+                HEADS, LENGTH, sectors=("fj", "affine"), coordinate="lightcone", init=init
+            ),
+            "pj_near": lambda: filled(
+                PJBias(HEADS, LENGTH, sectors=("fj", "affine", "near"), near_size=5, init=init)
+            ),
+            "pj_near_lc": lambda: filled(
+                PJBias(HEADS, LENGTH, sectors=("lc", "near"), near_size=2, init=init)
+            ),
+            "pj_near_alone": lambda: filled(PJBias(HEADS, LENGTH, sectors=("near",), near_size=3)),
+            "pj_lc": lambda: PJBias(HEADS, LENGTH, sectors=("lc",), init=init),
+            "near_table": lambda: filled(NearTable(HEADS, 5)),
+            "t5": lambda: filled(T5Bias(HEADS, buckets=8, far=40)),
+            "alibi_near": lambda: ALiBi(HEADS) + filled(NearTable(HEADS, 6)),
+            "rope_alibi": lambda: RoPE(HEAD_DIM) + ALiBi(HEADS),
+            "jordan_alibi": lambda: jordan(eta=0.7) + ALiBi(HEADS),
+            "rope_pj": lambda: RoPE(HEAD_DIM) + PJBias(HEADS, LENGTH, init=init),
+            "pj_rotary_pj": lambda: (
+                PJRotary(HEAD_DIM, LENGTH, eta=0.7) + PJBias(HEADS, LENGTH, init=init)
+            ),
+            "direct_sum": lambda: direct_sum(RoPE(4), RoPE(4, base=100.0)),
+            "direct_sum_jordan": lambda: direct_sum(RoPE(4), jordan(4, eta=0.7)),
+            "direct_sum_grid": lambda: direct_sum_grid(HEAD_DIM, key_heads, LENGTH, eta=0.1),
+            "direct_sum_yarn": lambda: direct_sum(RoPE(4), RoPE(4, extension=YaRN(2.0, LENGTH))),
+            "jordan_lightcone": lambda: jordan(eta=0.7, coordinate="lightcone"),
+            "jordan_lightcone_exact": lambda: jordan(
+                form="exact", gamma=0.05, eta=0.04, coordinate="lightcone", parts="amplitude"
+            ),
+            "jordan_lightcone_phase": lambda: jordan(
+                gamma=0, eta=0.7, coordinate="lightcone", parts="phase"
+            ),
+            "pj_rotary_lightcone": lambda: PJRotary(
+                HEAD_DIM, LENGTH, eta=0.7, coordinate="lightcone"
+            ),
+            "pj_rotary_phase": lambda: PJRotary(
+                HEAD_DIM, LENGTH, coordinate="lightcone", parts="phase"
+            ),
+            "pj_rotary_amplitude": lambda: PJRotary(
+                HEAD_DIM, LENGTH, order=4, coordinate="lightcone", parts="amplitude"
+            ),
+        }
+    )
 
 
 NAMES = list(kernels())
