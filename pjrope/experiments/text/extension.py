@@ -24,7 +24,16 @@ from ...training import evaluate, token_losses
 from ..engine.spec import Cell, CellContext, CellResult, Experiment, Preset, Table
 from .byte_lm import card_of
 from .extension_rules import extension_words
-from .study import DECAYED, RATE, SMOKE_SETTINGS, corpus_card, fit, loss_row, scored_windows
+from .study import (
+    DECAYED,
+    RATE,
+    SMOKE_SETTINGS,
+    TABLES,
+    corpus_card,
+    fit,
+    loss_row,
+    scored_windows,
+)
 
 STRETCHES: Mapping[str, Callable[[float, int], Any]] = {
     "pi": lambda factor, length: PI(factor),
@@ -217,13 +226,7 @@ EXPERIMENT = Experiment(
     run_cell=run_cell,
     baseline="continued",
     tables=(
-        Table(
-            "Loss at the end of the context, nats per byte",
-            value="loss",
-            columns="length",
-            where={"kind": "loss"},
-            smallest_effect=0.01,
-        ),
+        TABLES[0],
         Table(
             "What an earlier copy of a phrase is worth, by its distance, nats per byte",
             value="gain",
