@@ -197,13 +197,6 @@ def test_rivals_are_told_against_rope():
     assert rivals_words(Result(rows_of(losses, seeds=(0,)), {})) == []
 
 
-def test_cells_side_by_side_give_the_same_rows(tmp_path):
-    only = {"method": ["alibi", "alibi_table8"]}
-    one = run("near_lags", only=only, out=tmp_path / "one", progress=False)
-    two = run("near_lags", only=only, out=tmp_path / "two", jobs=2, progress=False)
-    assert one.rows == two.rows and len(one.rows) == 8
-
-
 def test_an_interrupted_cell_goes_on_to_the_same_rows(tmp_path, monkeypatch):
     only = {"method": "alibi_t5"}
     whole = run("near_lags", only=only, out=tmp_path / "whole", progress=False)
