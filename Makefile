@@ -67,11 +67,11 @@ colab: $(INSTALLED)
 	$(RUN) pip install --quiet $(COLAB)
 	$(RUN) pytest -n 2 --dist loadfile --nbval-lax --nbval-current-env $(CHAPTERS)
 
-# Debian: latexmk texlive-xetex texlive-latex-extra texlive-fonts-recommended fonts-freefont-otf.
+# All pages are read anew: for paper they are changed as they are read.
 pdf: $(INSTALLED) | some_chapter
 	@command -v xelatex >/dev/null && command -v latexmk >/dev/null \
-	    || { echo "no xelatex or latexmk: install texlive-xetex, texlive-latex-extra and latexmk" >&2; exit 1; }
-	$(VENV)/bin/jupyter-book build book --config _config.yml --path-output . --builder pdflatex --keep-going --quiet
+	    || { echo "no xelatex or latexmk: .ci/tex installs them on Debian" >&2; exit 1; }
+	$(VENV)/bin/jupyter-book build book --config _config.yml --path-output . --builder pdflatex --all --keep-going --quiet
 	@echo "The book: $(CURDIR)/_build/latex/book.pdf"
 
 release: $(INSTALLED)

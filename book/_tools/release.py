@@ -1,7 +1,7 @@
 """Make a release: a commit with the version, and a tag whose chapters install that tag.
 
     python book/_tools/release.py VERSION           commit and tag, here
-    python book/_tools/release.py VERSION --push    the same, then push both to origin
+    python book/_tools/release.py VERSION --push    the same, push both to origin, publish the PDF
 
 The branch keeps installing itself. Only the tagged commit, which is on no branch, is pinned: a
 chapter opened from a release must not meet a package that is newer than its text.
@@ -10,6 +10,7 @@ chapter opened from a release must not meet a package that is newer than its tex
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ VERSIONS = {
     "CITATION.cff": r"(?m)^(version: )\S+()",
 }
 SORTS = ("Added", "Changed", "Fixed")
+PDF = "_build/latex/book.pdf"
 
 
 def unreleased(changelog: str) -> str:
@@ -119,12 +121,41 @@ def release(root: Path, version: str, push: bool = False) -> str:
     return tag
 
 
+def publish(root: Path, version: str) -> str:
+    """Release, push, and make a page on GitHub with the changes and the PDF of the book.
+
+    Raises:
+        ValueError: as `release`; no PDF or no gh, before anything is changed; gh failed.
+    """
+    if not (root / PDF).is_file():
+        raise ValueError(f"no {PDF}: `make pdf` makes it")
+    if shutil.which("gh") is None:
+        raise ValueError("no gh: install GitHub's command, or leave --push away")
+    notes = unreleased((root / "CHANGELOG.md").read_text(encoding="utf8"))
+    tag = release(root, version, push=True)
+    words = [
+        "gh",
+        "release",
+        "create",
+        tag,
+        PDF,
+        "--title",
+        f"pjrope {version}",
+        "--notes-file",
+        "-",
+    ]
+    done = subprocess.run(words, cwd=root, input=notes, capture_output=True, text=True)
+    if done.returncode:
+        raise ValueError(f"{tag} is pushed, its page is not made: {done.stderr.strip()}")
+    return tag
+
+
 def main(arguments: list[str], root: Path = ROOT) -> int:
     match arguments:
         case [version]:
             print("tagged", release(root, version))
         case [version, "--push"]:
-            print("pushed", release(root, version, push=True))
+            print("published", publish(root, version))
         case _:
             print(__doc__, file=sys.stderr)
             return 2

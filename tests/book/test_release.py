@@ -123,6 +123,53 @@ def test_the_command_says_how_it_is_used(repository, capsys):
     shutil.rmtree(repository)
 
 
+@pytest.fixture
+def gh(tmp_path, monkeypatch):
+    """A command gh that writes down what it is asked, and fails where a file says so."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    script = tools / "gh"
+    script.write_text(
+        f'#!/bin/sh\necho "$@" > {tools}/asked; cat > {tools}/notes; test ! -e {tools}/no\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    return tools
+
+
+def with_pdf(root: Path) -> None:
+    (root / release.PDF).parent.mkdir(parents=True)
+    (root / release.PDF).write_text("%PDF")
+    (root / ".git" / "info" / "exclude").write_text("_build/\n")
+
+
+def test_a_pushed_release_is_published_with_the_pdf(repository, gh, capsys):
+    with_pdf(repository)
+    assert release.main(["0.2.0", "--push"], repository) == 0
+    assert "published v0.2.0" in capsys.readouterr().out
+    asked = (gh / "asked").read_text()
+    assert asked.startswith("release create v0.2.0 _build/latex/book.pdf --title pjrope 0.2.0")
+    assert "- A thing." in (gh / "notes").read_text()
+    assert "v0.2.0" in git(repository, "ls-remote", "--tags", "origin")
+
+
+def test_a_release_without_a_pdf_or_gh_changes_nothing(repository, monkeypatch):
+    with pytest.raises(ValueError, match="make pdf"):
+        release.publish(repository, "0.2.0")
+    with_pdf(repository)
+    monkeypatch.setattr(release.shutil, "which", lambda name: None)
+    with pytest.raises(ValueError, match="no gh"):
+        release.publish(repository, "0.2.0")
+    assert git(repository, "tag") == ""
+
+
+def test_a_page_that_is_not_made_is_said(repository, gh):
+    with_pdf(repository)
+    (gh / "no").touch()
+    with pytest.raises(ValueError, match=r"v0\.2\.0 is pushed, its page is not made"):
+        release.publish(repository, "0.2.0")
+
+
 def test_this_repository_could_be_released():
     """Every place that a release edits is there exactly once."""
     root = Path(__file__).resolve().parents[2]

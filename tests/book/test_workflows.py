@@ -47,8 +47,8 @@ def test_workflows_run_the_proof_or_a_target_of_make(path):
     assert commands(path)
     for command in commands(path):
         match shlex.split(command):
-            case [".ci/run"]:
-                assert os.access(ROOT / ".ci" / "run", os.X_OK)
+            case [".ci/run" | ".ci/tex" as script]:
+                assert os.access(ROOT / script, os.X_OK)
             case ["make", target]:
                 assert target in TARGETS
             case _:
@@ -106,7 +106,12 @@ def test_a_release_gets_its_version_and_pushes():
 
 def test_the_pdf_says_what_it_needs():
     plan = planned("pdf")
-    assert "--builder pdflatex" in plan and "install texlive-xetex" in plan
+    assert "--builder pdflatex --all" in plan and ".ci/tex" in plan
+
+
+def test_a_release_has_the_pdf():
+    told = commands(ROOT / ".github" / "workflows" / "release.yml")
+    assert told == [".ci/run", ".ci/tex", "make pdf", "make release"]
 
 
 def test_a_commit_checks_what_the_proof_checks():
