@@ -53,6 +53,23 @@ def test_every_method_read_at_several_lengths_has_a_look(name):
     assert {row["method"] for row in load(name, "book").rows} <= set(plotting.METHODS)
 
 
+def test_forms_differ_among_themselves_and_stand_out_on_white():
+    for a, b in combinations(plotting.FORMS.values(), 2):
+        assert (a.color, a.marker, a.linestyle) != (b.color, b.marker, b.linestyle), (a, b)
+        assert a.label != b.label
+    assert all(1.05 / (luminance(f.color) + 0.05) >= 3 for f in plotting.FORMS.values())
+    assert not plotting.FORMS.keys() & plotting.METHODS.keys()
+
+
+def test_a_look_is_found_in_either_table_and_refused_elsewhere():
+    assert plotting.look_of("rope") is plotting.METHODS["rope"]
+    assert plotting.look_of("yarn").drawn == {
+        "label": "YaRN", "color": "#b3123c", "marker": "D", "linestyle": "-",
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="'rope_of_tomorrow' has no look"):
+        plotting.look_of("rope_of_tomorrow")
+
+
 def test_sectors_and_methods_share_their_colours():
     """A jet, a line and a light cone look the same whether a figure is by lag or by length."""
     of_sectors = [color for color, _ in plotting.line_styles()]
