@@ -24,9 +24,11 @@ from tests.training.test_wrappers import WRAPPERS, step, model
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
-wrapped = WRAPPERS[sys.argv[1]](model())
-facts = step(wrapped, rank=dist.get_rank(), of=dist.get_world_size())
-open(f"{sys.argv[2]}/{dist.get_rank()}.json", "w").write(json.dumps(facts))
+facts = {
+    name: step(wrap(model()), rank=dist.get_rank(), of=dist.get_world_size())
+    for name, wrap in WRAPPERS.items()
+}
+open(f"{sys.argv[1]}/{dist.get_rank()}.json", "w").write(json.dumps(facts))
 dist.destroy_process_group()
 """
 
@@ -72,7 +74,10 @@ def step(module, *, rank: int = 0, of: int = 1):
     return {"losses": losses, "weights": [p.detach().double().flatten().tolist() for p in whole]}
 
 
-def run_two(name: str, folder: Path) -> list[dict]:
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> list[dict]:
+    """What each of two processes has of every wrapper: one start of both for all."""
+    folder = tmp_path_factory.mktemp("two")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -82,7 +87,7 @@ def run_two(name: str, folder: Path) -> list[dict]:
     shared |= {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     running = [
         subprocess.Popen(
-            [sys.executable, script, name, folder],
+            [sys.executable, script, folder],
             env={**os.environ, **shared, "RANK": str(n), "LOCAL_RANK": str(n)},
             stderr=subprocess.PIPE,
             text=True,
@@ -95,8 +100,8 @@ def run_two(name: str, folder: Path) -> list[dict]:
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_two_wrapped_processes_step_as_one(name, tmp_path):
-    facts = run_two(name, tmp_path)
+def test_two_wrapped_processes_step_as_one(name, two):
+    facts = [process[name] for process in two]
     alone = step(model())
     both = [sum(pair) / 2 for pair in zip(*(f["losses"] for f in facts), strict=True)]
     assert both == pytest.approx(alone["losses"], abs=1e-6)
