@@ -12,7 +12,6 @@ import torch
 
 from pjrope import cli, record
 from pjrope.attention import AttentionLayer, attend
-from pjrope.attention.backends.toeplitz import LONG
 from pjrope.bench import cases, peers, targets
 from pjrope.bench import memory as memory_module
 from pjrope.bench import run as run_module
@@ -338,10 +337,10 @@ def test_the_gpu_sections_run_at_a_tiny_size():
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells the peak on Linux")
 def test_a_bias_takes_no_more_memory_than_a_quarter_beyond_plain_attention():
-    plain, *found = peaks(["none", "full", "full"], LONG, FULL, train=False)
+    plain, *found = peaks(["none", "full", "full"], 32_768, FULL, train=False)
     # How torch's freed memory lies makes 2 MB between two runs; more than it needs it never takes.
     full = min(found, key=lambda x: x["bytes"])
     assert full["chosen"] == "toeplitz"
-    inputs_and_output = 4 * 4 * LONG * 32 * 4
+    inputs_and_output = 4 * 4 * 32_768 * 32 * 4
     assert plain["bytes"] > inputs_and_output, "the peak must hold q, k, v and the output"
     assert full["bytes"] <= 1.25 * plain["bytes"]
