@@ -104,6 +104,9 @@ def test_random_tokens_have_no_structure():
     assert found.verdict == "no structure" and found.kernel is None and not found.sectors
     falling = decide(evidence(flat, unigram=2.295, falls=dict.fromkeys(ARMS, 0.1)))
     assert falling.verdict == "cannot tell" and "--minutes" in falling.would_decide[0]
+    # As much again would leave the best model behind the frequencies: more training decides nothing.
+    hopeless = decide(evidence(flat, unigram=2.1, falls=dict.fromkeys(ARMS, 0.1)))
+    assert hopeless.verdict == "no structure"
 
 
 def test_order_may_not_matter():
@@ -111,6 +114,11 @@ def test_order_may_not_matter():
     assert found.verdict == "order does not matter" and found.kernel == "none"
     found = decide(evidence(dict.fromkeys(ARMS, 1.5), falls={"union": 0.5}))
     assert found.verdict == "cannot tell"
+    little = evidence(dict.fromkeys(ARMS, 1.5) | {"none": 1.505})
+    assert (
+        little.gap("none", "union", comparisons=len(ARMS) - 1).low > 0
+    )  # resolved, and too little
+    assert decide(little).verdict == "order does not matter"
 
 
 def test_little_data_is_told_before_anything_else():
@@ -124,6 +132,22 @@ def test_a_sector_used_from_one_start_alone_is_in_doubt():
     lc = decide(e).sectors[3]
     assert lc.status == "cannot tell" and lc.stable == (1, 4)
     assert any("1 of 4 starts" in s for s in decide(e).would_decide)
+
+
+def test_a_sector_used_from_half_of_the_starts_is_in_doubt():
+    e = evidence()
+    e.left_out["lc"] = {s: [0.3, 0.3] if s in ("lc", "fj") else [0.0, 0.0] for s in STARTS}
+    lc = decide(e).sectors[3]
+    assert lc.left_out["low"] > 0 and lc.stable == (2, 4) and lc.status == "cannot tell"
+
+
+def test_a_lead_must_hold_for_all_three_comparisons_together():
+    equal = evidence(LOSSES | {"lc": 1.5})
+    one, three = (equal.gap("lc", "fj", comparisons=n) for n in (1, 3))
+    between = (one.high - one.mean + three.high - three.mean) / 2 - one.mean
+    e = evidence(LOSSES | {"lc": 1.5 + between})
+    assert e.gap("lc", "fj").low > 0 > e.gap("lc", "fj", comparisons=3).low
+    assert "lc" in decide(e).rivals
 
 
 def test_the_recommendation_weighs_long_contexts():

@@ -297,6 +297,17 @@ def test_opposite_verdicts_are_told_in_one_line():
     assert joined.because.startswith("1 of 2 benchmarks reproduce it whole; one (reproduced)")
 
 
+@pytest.mark.parametrize("claim", ["P-S4a", "P-S4b"])
+def test_the_grid_that_learns_at_the_protocols_rate_decides(claim):
+    other, main = said("contradicted", "other"), said("reproduced", "main")
+    joined = combine(CLAIMS[claim], {"teacher_sequences": other, "teacher_sequences/inits": main})
+    assert joined.outcome == "reproduced" and joined.evidence == main.evidence
+    assert "other says so" in joined.because
+    silent = said("undecided", "main")
+    joined = combine(CLAIMS[claim], {"teacher_sequences": other, "teacher_sequences/inits": silent})
+    assert joined.outcome == "contradicted" and joined.evidence == other.evidence
+
+
 def test_a_claim_that_nothing_speaks_to_says_why():
     assert combine(CLAIMS["J-K8"], {}).because.startswith("no record reads audio tokens")
     assert "has a rule for it yet" in combine(CLAIMS["J-K1"], {}).because
