@@ -62,6 +62,19 @@ def test_rows_are_reordered_and_selected(name):
 
 
 @torch.no_grad()
+def test_positions_of_rows_go_along():
+    layer, _, x = filled(RoPE(HEAD_DIM))
+    places = torch.arange(25) + torch.tensor([[0], [7], [300]])
+    cache, rows = KVCache(), torch.tensor([2, 0])
+    layer(x[:, :20], cache=cache, q_pos=places[:, :20])
+    chosen = cache.select(rows)
+    assert torch.equal(chosen.positions, places[rows, :20])
+    got = layer(x[rows, 20:], cache=chosen, q_pos=places[rows, 20:])
+    want = layer(x[rows], q_pos=places[rows])[:, 20:]
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-9)
+
+
+@torch.no_grad()
 def test_wrong_rows_are_refused():
     _, cache, _ = filled(RoPE(HEAD_DIM))
     with pytest.raises(ValueError, match=r"rows are \[3\], the cache holds rows 0 to 2"):

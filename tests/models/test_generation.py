@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from pjrope import NTK, ALiBi, Decoder, DecoderConfig, JordanRoPE, RoPE, YaRN
+from pjrope.models.generation import _nucleus
 from pjrope.training import load_model, save_model
 
 PROMPT = torch.tensor([3, 1, 4, 1, 5])
@@ -94,6 +95,12 @@ def test_top_k_and_top_p_keep_the_likeliest():
     )
 
 
+def test_a_token_that_fills_the_share_is_the_last_one():
+    shares = torch.tensor([[0.125, 0.5, 0.25, 0.125]])
+    for most, kept in [(0.5, [0, 0.5, 0, 0]), (0.75, [0, 0.5, 0.25, 0]), (0.51, [0, 0.5, 0.25, 0])]:
+        assert _nucleus(shares, most).tolist() == [kept]
+
+
 def test_stopped_rows_repeat_the_stop_and_all_stopped_end():
     model = decoder(KERNELS["rope"])
     rows = torch.stack([PROMPT, PROMPT.flip(0)])
@@ -141,6 +148,7 @@ def test_models_that_cannot_be_cached_say_so():
         (PROMPT, {"stop": 99}, "stop is 99"),
         (PROMPT, {"real": torch.ones(1, 4, dtype=torch.bool)}, "real is torch.bool of shape"),
         (PROMPT, {"real": torch.tensor([[True, False, True, True, True]])}, "on the left"),
+        (PROMPT, {"real": torch.zeros(1, 5, dtype=torch.bool)}, "on the left"),  # a row of nothing
     ],
 )
 def test_bad_input_is_refused(prompt, options, message):
