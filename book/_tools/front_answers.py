@@ -41,6 +41,15 @@ def ten_lines(rows: Sequence[Any]) -> str:
     return "\n\n".join(parts)
 
 
+def tally(rows: Sequence[Any]) -> str:
+    """How many claims are in each group, in one line."""
+    found = [
+        f"{title.lower()}: {sum(row.verdict.outcome in outcomes for row in rows)}"
+        for title, outcomes in GROUPS.items()
+    ]
+    return f"{len(rows)} claims: {', '.join(found)}"
+
+
 def _line(row: Any) -> str:
     reason = short(row.verdict.because)
     return f"{row.claim.statement} **{row.verdict.outcome}**" + (f": {reason}." if reason else ".")

@@ -8,7 +8,7 @@ from typing import Any
 
 import found as discoveries
 from contents import Part, chapters, colab, linker
-from front_answers import Records, decision_table, decisions, extrapolates, short, ten_lines
+from front_answers import Records, decision_table, decisions, extrapolates, short, tally, ten_lines
 
 Table = Callable[[Any, Any], str]
 Link = Callable[[str], str]
@@ -108,11 +108,11 @@ def front(root: Path, rows: Sequence[Any], table: Table, readme: bool) -> str:
         ]
         for p in parts
     ]
+    lines = f"{ten_lines(rows)}\n\nA verdict is what a rule in code makes of committed records."
     list_of_chapters = table(["chapter", middle, "time on a CPU", "GPU"], body)
     sections = {
         "Four questions": questions(root, rows, records, readme),
-        "In ten lines": ten_lines(rows)
-        + "\n\nA verdict is what a rule in code makes of committed records.",
+        "In ten lines": folded(tally(rows), lines) if readme else lines,
         "Which position method should I use?": decision_table(
             decisions(rows, records), link, table, evidence=not readme
         )
