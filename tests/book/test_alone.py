@@ -59,7 +59,10 @@ def notebook(path: Path, source: str, printed: str) -> Path:
 WHERE = "import os, sys, pjrope\nprint(os.environ.get('PJROPE_X'), sys.executable, pjrope.__file__)"
 
 
-def test_good_chapters_pass_whatever_kernels_the_user_has(installed, work, tmp_path, monkeypatch):
+def test_chapters_run_whatever_kernels_the_user_has_and_faults_are_told(
+    installed, work, tmp_path, monkeypatch, capfd
+):
+    """One run of nbval: a good chapter, and one that prints something else and leaves a file."""
     planted = tmp_path / "jupyter" / "kernels" / "python3"
     planted.mkdir(parents=True)
     spec = {"argv": ["false"], "display_name": "Python 3", "language": "python"}
@@ -67,17 +70,15 @@ def test_good_chapters_pass_whatever_kernels_the_user_has(installed, work, tmp_p
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     monkeypatch.setenv("PJROPE_X", "of the user")
     printed = f"None {sys.executable} {installed / 'pjrope' / '__init__.py'}\n"
-    chapter = notebook(tmp_path / "ch01_where.ipynb", WHERE, printed)
-    assert alone.run([chapter], installed, work) == []
-
-
-def test_other_outputs_and_files_left_behind_are_faults(installed, work, tmp_path):
+    good = notebook(tmp_path / "ch01_where.ipynb", WHERE, printed)
     writes = "open('left.txt', 'w').close()\nprint(2)"
-    faults = alone.run([notebook(tmp_path / "ch02_bad.ipynb", writes, "1\n")], installed, work)
-    assert faults == [
+    bad = notebook(tmp_path / "ch02_bad.ipynb", writes, "1\n")
+    assert alone.run([good, bad], installed, work) == [
         "nbval ended with status 1",
         "ch02_bad.ipynb leaves files behind: left.txt",
     ]
+    told = capfd.readouterr().out
+    assert "1 failed, 1 passed" in told and "ch02_bad.ipynb" in told
 
 
 def test_a_chapter_that_is_not_there_is_named(tmp_path, capsys):
