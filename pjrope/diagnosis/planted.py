@@ -12,7 +12,9 @@ The rule is the same in both forms; the seeds here are new.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +22,23 @@ import torch
 from torch import Tensor
 
 from ..data.home import expanded
+from ..experiments.engine import environment
+from ..experiments.engine.plain_json import digest
+from ..experiments.engine.result import FORMAT
 from ..experiments.engine.store import write
 from ..positions import coordinates
 from .api import diagnose
 from .arms import Shape
+from .rules import Decision
 from .source import InputError, Source, source_of
 
-__all__ = ["PLANTED", "Planted", "planted_series", "run_planted"]
+__all__ = ["PLANTED", "Planted", "card", "planted_series", "run_planted"]
 
 NOISE = 0.1
 ALPHABET = 16
+STARTS = ("uniform", "affine")  # of the union's gates, in each diagnosis
+FIRST_SEED = 2000
+SHAPE = Shape(layers=1, heads=1)
 
 
 @dataclass(frozen=True)
@@ -122,37 +131,77 @@ def run_planted(out: Path | str, *, steps: int = 300, device: str = "cpu") -> li
 
     Returns:
         a row a series: ``name``, the planted ``sector`` and ``order``, the ``verdict``, the ``leading``
-        sector, ``rivals``, the ``orders`` of jets that are used, and ``found``: whether the planted sector
-        leads without a rival. The same is in ``planted.json``.
+        sector, ``rivals``, ``fj_orders`` and ``lc_orders`` where orders of a jet are used, and ``found``:
+        whether the planted sector leads without a rival. ``planted.json`` has the same with a run card, in
+        the form of a record.
 
     Limits: about 25 core-minutes at the given steps. "Found" asks for the sector alone; orders are
     reported, not judged.
     """
-    out = expanded(out, InputError)
-    rows = []
+    out, begun = expanded(out, InputError), (time.perf_counter(), time.process_time())
+    rows: list[dict[str, Any]] = []
     for number, truth in enumerate(PLANTED):
-        source = planted_series(truth, seed=2000 + number)
+        seed = FIRST_SEED + number
         report = diagnose(
-            source,
+            planted_series(truth, seed=seed),
             steps=steps,
-            starts=("uniform", "affine"),
-            shape=Shape(layers=1, heads=1),
+            starts=STARTS,
+            shape=SHAPE,
             out=out / truth.name,
             device=device,
         )
         report.save(out / truth.name)
-        decision = report.decision
-        rows.append(
-            {
-                "name": truth.name,
-                "sector": truth.sector,
-                "order": truth.order,
-                "verdict": decision.verdict,
-                "leading": decision.leading,
-                "rivals": list(decision.rivals),
-                "orders": {s.sector: list(s.orders) for s in decision.sectors if s.orders},
-                "found": decision.leading == truth.sector,
-            }
-        )
-        write(out / "planted.json", rows)
+        rows.append(_row(truth, seed, report.decision))
+        took = time.perf_counter() - begun[0], time.process_time() - begun[1]
+        write(out / "planted.json", {"card": card(rows, steps, device, took), "rows": rows})
     return rows
+
+
+def _row(truth: Planted, seed: int, decision: Decision) -> dict[str, Any]:
+    return {
+        "method": "diagnosis",
+        "seed": seed,
+        "name": truth.name,
+        "sector": truth.sector,
+        "order": truth.order,
+        "verdict": decision.verdict,
+        "leading": decision.leading,
+        "rivals": list(decision.rivals),
+        **{f"{s.sector}_orders": list(s.orders) for s in decision.sectors if s.orders},
+        "found": decision.leading == truth.sector,
+    }
+
+
+def card(
+    rows: list[dict[str, Any]], steps: int, device: str, took: tuple[float, float]
+) -> dict[str, Any]:
+    """The run card of some planted series, in the form of an experiment's record.
+
+    Args:
+        rows: of the series that are finished.
+        steps: of each training.
+        device: torch device.
+        took: wall and processor seconds; of a run that was stopped, those since it went on.
+    """
+    settings = {
+        "steps": steps,
+        "starts": list(STARTS),
+        "shape": SHAPE.to_json(),
+        "planted": [asdict(truth) for truth in PLANTED],
+    }
+    return {
+        "format": FORMAT,
+        "experiment": "diagnosis/planted",
+        "command": f"pjrope diagnose --planted --device {device}",
+        "preset": "one_head",
+        "spec_id": digest(settings),
+        "revision": 1,
+        "settings": settings,
+        "seeds": [row["seed"] for row in rows],
+        "cells": len(rows),
+        "data": [],
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "wall_seconds": round(took[0], 3),
+        "cpu_seconds": round(took[1], 3),
+        **environment.describe(device),
+    }

@@ -17,7 +17,7 @@ from pjrope.diagnosis.arms import cells_of, match_rates, starting_frequencies
 from pjrope.diagnosis.plan import FEWEST_STEPS, Plan, make_plan, split
 from pjrope.diagnosis.planted import PLANTED, planted_series
 from pjrope.diagnosis.source import source_of
-from pjrope.experiments import ExperimentError
+from pjrope.experiments import ExperimentError, read
 from pjrope.experiments.engine.store import held
 
 TINY = Shape(length=16, width=16, layers=1, heads=2, max_order=1, batch=4, scored=16, segments=16)
@@ -273,7 +273,7 @@ def test_planted_series_are_diagnosed_one_after_the_other(tmp_path, monkeypatch,
     from pjrope.diagnosis import planted
 
     monkeypatch.setattr(planted, "PLANTED", PLANTED[:2])
-    monkeypatch.setattr(planted, "Shape", lambda **_: TINY)
+    monkeypatch.setattr(planted, "SHAPE", TINY)
     monkeypatch.setattr(
         planted, "planted_series", lambda t, seed: planted_series(t, 20_000, seed=seed)
     )
@@ -281,7 +281,9 @@ def test_planted_series_are_diagnosed_one_after_the_other(tmp_path, monkeypatch,
     assert cli.main(words) == 0
     told = capsys.readouterr().out
     assert "affine-24" in told and " of 2; reports in" in told
-    rows = json.loads((tmp_path / "planted.json").read_text())
+    found = read(tmp_path / "planted.json")  # as strict as for a record
+    assert found.card["seeds"] == [2000, 2001] and found.card["experiment"] == "diagnosis/planted"
+    rows = found.rows
     assert [row["sector"] for row in rows] == ["affine", "affine"]
     assert all(row["found"] == (row["leading"] == row["sector"]) for row in rows)
     assert (tmp_path / "affine-8" / "report.html").is_file()
