@@ -155,6 +155,16 @@ def test_x_transformers_missing(monkeypatch):
         xt.attach(torch.nn.Linear(2, 2), ALiBi(4))
 
 
+@pytest.mark.parametrize("kernel", [*kernels(), Ahead()], ids=lambda k: type(k).__name__)
+def test_the_bias_that_x_transformers_asks_for_is_that_of_the_last_queries(kernel):
+    """Nothing of the library is needed: it calls with two numbers."""
+    from pjrope.integrations.x_transformers import KernelBias
+
+    for queries, keys in ((7, 7), (3, 7), (1, 9)):
+        want = bias_tensor(kernel, queries, keys, causal=False)[0]
+        assert_close(KernelBias(kernel)(queries, keys), want, rtol=0, atol=1e-6)
+
+
 @pytest.mark.skipif(not HAS_XT, reason="x-transformers is not installed")
 class TestXTransformers:
     def model(self, seed=0, flash=False, **more):
