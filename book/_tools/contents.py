@@ -67,7 +67,7 @@ def _part(book: Path, name: str) -> Part:
         title=found(r"^# (.+?)$", "title"),
         question=found(r"^- \*\*Question\*\* (.+?)(?=^- \*\*|^:::)", "question in its card"),
         cpu=re.split(r"[;.] ", cost)[0].rstrip("."),
-        gpu="not needed" if re.search(r"\b[Nn]o GPU\b|not even a GPU", cost) else "see the card",
+        gpu=_gpu(cost),
         file=f"book/{stem}.ipynb",
         exercises=tuple((label, title) for title, label in exercises),
     )
@@ -91,3 +91,10 @@ def linker(parts: list[Part], write: Callable[[Part], str]) -> Callable[[str], s
         return write(part) if part else ""
 
     return link
+
+
+def _gpu(cost: str) -> str:
+    """What a chapter's line on its cost says of a GPU, in a few words."""
+    if "pays from preset `book` on" in cost:
+        return "pays from `book` on"
+    return "not needed" if re.search(r"\b[Nn]o GPU\b|not even a GPU", cost) else "see the card"

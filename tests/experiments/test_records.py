@@ -28,6 +28,7 @@ SPEC_IDS = {
     ("lightcone_stability", "book"): "64025cf8ff82",
     ("music_lm", "book"): "070ac66fd6a9",
     ("near_lags", "book"): "0230b1b2c0ed",
+    ("byte_lm/stretched", "book"): "010183fc5889",
     ("your_model/extension", "book"): "38dab79a97ff",
     ("near_lags/samples", "book"): "ef896f802bea",
     ("needle_retrieval", "book"): "9cf6cf872996",
