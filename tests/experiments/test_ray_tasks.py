@@ -33,10 +33,23 @@ def two_workers(log):
         patch.delenv(ray_tasks.ADDRESS, raising=False)
         patch.setenv("FAKE_LOG", str(log))
         patch.setenv("FAKE_SLEEP", "0.2")
-        cluster = ray_tasks._cluster(ray, 2)
-        cluster.__enter__()
+        cluster = _started(ray)
     yield ray
     cluster.__exit__(None, None, None)
+
+
+def _started(ray):
+    """Ray gives its own processes half a minute; on a busy machine that is not always enough."""
+    for _ in range(2):
+        cluster = ray_tasks._cluster(ray, 2)
+        try:
+            cluster.__enter__()
+        except ExperimentError as error:
+            assert "\n" not in str(error) and "use the launcher local" in str(error)
+            ray.shutdown()
+        else:
+            return cluster
+    return pytest.skip("Ray did not start in time on this machine, twice")
 
 
 def test_two_ray_workers_give_the_rows_of_the_local_run(tmp_path, two_workers):
