@@ -124,6 +124,13 @@ def starts_on_colab(chapter: Chapter) -> Iterator[str]:
         yield "its Colab cell needs the tag remove-cell: it is noise on the site"
 
 
+def nothing_runs_unseen(chapter: Chapter) -> Iterator[str]:
+    """What runs is what a reader can open: the Colab cell alone is not on the page."""
+    for cell in chapter.code[1:]:
+        if found := {"remove-cell", "remove-input"} & tags(cell):
+            yield f"{where(cell)} has the tag {min(found)}: fold it with hide-input, or delete it"
+
+
 def needs_no_files(chapter: Chapter) -> Iterator[str]:
     for cell in chapter.notebook.cells:
         if cell.cell_type == "markdown" and (found := FILES.search(cell.source)):
@@ -194,6 +201,7 @@ RULES: tuple[Callable[[Chapter], Iterator[str]], ...] = (
     no_machine_path,
     is_small,
     starts_on_colab,
+    nothing_runs_unseen,
     needs_no_files,
     preset_is_literal,
     figures_have_words,

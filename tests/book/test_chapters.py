@@ -148,6 +148,12 @@ def test_a_visible_colab_cell(tmp_path):
     only(faults(tmp_path, cells), "remove-cell")
 
 
+@pytest.mark.parametrize("tag", ["remove-cell", "remove-input"])
+def test_a_cell_that_no_reader_can_open(tmp_path, tag):
+    cells = [*good_cells(), new_markdown_cell("Then."), code("x = 2", tags=[tag])]
+    only(faults(tmp_path, cells), f"has the tag {tag}: fold it")
+
+
 @pytest.mark.parametrize(
     "text",
     ["![a plot](plot.png)", '<img alt="a" src="x/plot.png">', "<audio src='a.mp3'></audio>"],
@@ -236,9 +242,9 @@ def test_two_code_cells_in_a_row(tmp_path):
     only(faults(tmp_path, cells), "no prose between")
 
 
-def test_a_hidden_cell_breaks_no_rhythm(tmp_path):
+def test_a_folded_cell_breaks_no_rhythm(tmp_path):
     cells = good_cells()
-    cells.insert(4, code("x = 2", tags=["remove-cell"]))
+    cells.insert(4, code("x = 2", tags=["hide-cell"]))
     assert faults(tmp_path, cells) == []
 
 
