@@ -96,7 +96,9 @@ def rope_rises(result: Result) -> Verdict:
         return undecided("P-L4", found[:1], evidence)
     if rises == "worse" and "better" in (near, far):
         where = "at the longest context" if far == "better" else "at twice L only"
-        because = f"RoPE rises and NTK scaling is below it {where}; PI and YaRN are not in this grid"
+        because = (
+            f"RoPE rises and NTK scaling is below it {where}; PI and YaRN are not in this grid"
+        )
         return Verdict("P-L4", "reproduced in part", because, evidence)
     because = "RoPE does not rise" if rises != "worse" else "NTK scaling is not below RoPE"
     return Verdict("P-L4", "not at this scale", because, evidence)
