@@ -115,7 +115,7 @@ def load_model(path: Path | str) -> Decoder:
         CheckpointError: an unreadable file, an unknown configuration or kernel, or tensors that do
             not fit.
     """
-    path = Path(path).expanduser()
+    path = expanded(path, CheckpointError)
     tensors, metadata = load_tensors(path)
     if "step" in metadata:
         tensors, metadata = _without_training(path, tensors, metadata)
