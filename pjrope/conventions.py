@@ -7,8 +7,11 @@ lags and jets are never narrower than fp32, whatever the model's dtype.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +19,8 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 LAYOUTS = ("interleaved", "half")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,21 @@ def exporting() -> bool:
         return torch.compiler.is_exporting()
     # Before torch 2.7 the strict export reads as a compilation and fixes the length.
     return torch.compiler.is_compiling() and not torch.compiler.is_dynamo_compiling()
+
+
+def untraced(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A function that stays outside compiled graphs, as under ``torch.compiler.disable``.
+
+    Torch's own decorator loads the compiler at once, which takes two seconds and half of the time
+    in which pjrope starts; here it is loaded by the first call that is traced.
+    """
+    outside = torch._disable_dynamo(function)
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return (outside if torch.compiler.is_compiling() else function)(*args, **kwargs)
+
+    return call
 
 
 def own_types(device: torch.device) -> AbstractContextManager[object]:

@@ -101,6 +101,7 @@ def test_rooms_load_on_first_use():
         "import sys, pjrope\n"
         "assert 'torch' not in sys.modules and 'pjrope.kernels' not in sys.modules\n"
         "assert pjrope.kernels.RoPE is pjrope.RoPE and pjrope.record.recorded()\n"
-        "assert pjrope.experiments.names()\n"
+        "assert pjrope.experiments.names() and pjrope.training.train\n"
+        "assert 'torch._dynamo' not in sys.modules\n"  # loading the compiler takes two seconds
     )
     subprocess.run([sys.executable, "-c", ask], check=True)

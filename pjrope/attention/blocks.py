@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from ..conventions import exporting
+from ..conventions import exporting, untraced
 from ..kernels.base import PositionKernel
 
 if TYPE_CHECKING:
@@ -84,6 +84,6 @@ def _within_reach(call: Call, size: int) -> list[tuple[int, int]]:
 
 # What reads parameters stays outside compiled graphs: a reach fixed at compile time would overflow
 # once training has moved it, and one that is guarded on would compile anew at every step.
-@torch.compiler.disable
+@untraced
 def _rows_within_reach(kernel: PositionKernel, number: torch.dtype, rows: int) -> int:
     return max(1, int(min(rows, kernel.reach(number))))

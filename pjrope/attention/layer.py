@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..conventions import as_positions, as_tensor
+from ..conventions import as_positions, as_tensor, untraced
 from ..kernels.base import PositionKernel
 from ..kernels.nope import NoPE
 from ..positions.lags import Causal, check_causal
@@ -131,7 +131,7 @@ class AttentionLayer(nn.Module):
         return q, k, v
 
     # A cache grows with every token, and its graph would be compiled anew each time.
-    @torch.compiler.disable
+    @untraced
     def _cached(
         self,
         q: Tensor,

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ..conventions import untraced
 from ..kernels.base import PositionKernel
 from ..kernels.growth import FURTHEST
 
@@ -16,14 +17,14 @@ def grows_with_position(kernel: PositionKernel) -> bool:
 
 
 # What reads parameters stays outside compiled graphs, as in the block plan.
-@torch.compiler.disable
+@untraced
 def overflows_fp16(kernel: PositionKernel) -> bool:
     """True if fp16 would not hold what the kernel makes of channels far out."""
     bound = kernel.growth.bound
     return bound is not None and bound(float(FURTHEST)) > torch.finfo(torch.float16).max
 
 
-@torch.compiler.disable
+@untraced
 def about_middle(
     kernel: PositionKernel, number: torch.dtype, q_pos: Tensor, k_pos: Tensor, default: bool
 ) -> tuple[Tensor, Tensor, bool]:
