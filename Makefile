@@ -52,7 +52,10 @@ endef
 book: $(RAN) $(SITE)
 	@echo "The book: file://$(CURDIR)/_build/html/index.html"
 
-test: $(LINTED) $(CHECKED) $(TESTED) $(RAN) $(SITE) $(LOOKED)
+# First what keeps one core busy, two at a time; then what starts a process for each core.
+test: $(INSTALLED)
+	$(MAKE) --jobs=2 --output-sync=target $(LINTED) $(CHECKED) $(SITE)
+	$(MAKE) $(TESTED) $(RAN) $(LOOKED)
 	@echo "All tests passed. What has not changed is not run again; make clean removes everything built."
 
 lint: $(INSTALLED)
@@ -77,10 +80,11 @@ pdf: $(INSTALLED) | some_chapter
 release: $(INSTALLED)
 	$(PY) book/_tools/release.py $(VERSION) $(PUSH)
 
+# No compile: all files of torch take a minute, and Python compiles the few that it imports.
 $(INSTALLED): requirements.txt pyproject.toml
 	@$(PYTHON) book/_tools/machine.py $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(RUN) pip install --quiet --disable-pip-version-check -r requirements.txt -e .
+	$(RUN) pip install --quiet --disable-pip-version-check --no-compile -r requirements.txt -e .
 	@touch $@
 
 $(LINTED): $(INSTALLED) $(FILES) $(LIBRARY) $(BOOK) $(TESTS)
