@@ -2,6 +2,7 @@
 #   make book   install, run every chapter at its smoke preset, build the site into _build/html
 #   make test   install, run every check and test: package, chapters, site, pages in a browser
 #   make lint   only the formatter, the linter and the types
+#   make weekly the tests that make test leaves out: slow ones that seldom break
 #   make unit   only the tests of the package; TORCH=2.6.0 tries another version of torch
 #   make colab  the chapters in an environment with the versions that Colab has
 #   make pdf    the book as _build/latex/book.pdf; needs XeLaTeX and latexmk (see the target)
@@ -46,7 +47,7 @@ $(RUN) ruff format --check
 $(RUN) mypy --cache-dir _build/mypy
 endef
 
-.PHONY: book test lint unit colab pdf release clean some_chapter
+.PHONY: book test lint unit weekly colab pdf release clean some_chapter
 .DELETE_ON_ERROR:
 
 book: $(RAN) $(SITE)
@@ -64,6 +65,10 @@ lint: $(INSTALLED)
 unit: $(INSTALLED)
 	$(if $(TORCH),$(RUN) pip install --quiet torch==$(TORCH))
 	$(RUN) pytest -n 2 --dist worksteal tests --ignore=tests/book
+
+weekly: $(INSTALLED)
+	$(RUN) pip install --quiet -c requirements.txt "ray==2.60.*"
+	$(RUN) pytest -m weekly tests
 
 # nbval-lax: another torch prints other digits, so cells must run and need not print the same.
 colab: $(INSTALLED)

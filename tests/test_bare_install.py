@@ -95,7 +95,7 @@ def test_every_library_is_declared_and_pinned() -> None:
     wanted = [*project["dependencies"], *(name for group in extras.values() for name in group)]
     names = {name.split("[")[0].split("=")[0].strip("<>~! ") for name in wanted} - {"pjrope"}
     names = {name.split(">")[0].split("<")[0] for name in names}
-    # No part of the proof on a user's machine: .ci/run brings them.
+    # No part of the proof on a user's machine: .ci/run and make weekly bring them.
     names -= {"ray", "x-transformers"}
     assert names <= pins, f"not pinned in requirements.txt: {sorted(names - pins)}"
     assert not any("jupyter" in name for name in extras["book"])

@@ -335,6 +335,14 @@ def test_the_gpu_sections_run_at_a_tiny_size():
     assert {row["method"] for row in rows if not row["skipped"]} >= HERE
 
 
+def test_a_bias_stores_no_logits():
+    """At N = 8,192 those of one block of queries would be 64 MB, and all of them 1 GB."""
+    plain, full = peaks(["none", "full"], 8192, FULL, train=False)
+    assert full["chosen"] == "toeplitz"
+    assert full["bytes"] <= plain["bytes"] + 2**25
+
+
+@pytest.mark.weekly
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells the peak on Linux")
 def test_a_bias_takes_no_more_memory_than_a_quarter_beyond_plain_attention():
     plain, *found = peaks(["none", "full", "full"], 32_768, FULL, train=False)

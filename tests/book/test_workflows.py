@@ -15,7 +15,7 @@ from conftest import lacking
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-TARGETS = ("book", "test", "lint", "unit", "colab", "pdf", "release", "clean")
+TARGETS = ("book", "test", "lint", "unit", "weekly", "colab", "pdf", "release", "clean")
 
 
 def jobs(path: Path) -> dict:
@@ -95,8 +95,23 @@ def test_the_weekly_run_has_the_versions_of_colab():
     plan = planned("colab")
     assert '"torch==2.11.*" "ipywidgets==7.7.1"' in plan
     assert "--nbval-lax --nbval-current-env" in plan and "ch01_order.ipynb" in plan
-    (job,) = jobs(ROOT / ".github" / "workflows" / "weekly.yml").values()
+    job = jobs(ROOT / ".github" / "workflows" / "weekly.yml")["colab"]
     assert job["steps"][1]["with"]["python-version"] == "3.13"
+
+
+def test_what_the_proof_leaves_out_runs_each_week():
+    """A test that joins the list is named here, in the commit that takes it out of the proof."""
+    tests, mark = ROOT / "tests", "@pytest.mark." + "weekly\n"
+    marked = {str(p.relative_to(tests)): p.read_text().count(mark) for p in tests.rglob("*.py")}
+    assert {path: count for path, count in marked.items() if count} == {
+        "bench/test_bench.py": 1,  # the peak of memory at 32,768 tokens
+        "experiments/test_ray_tasks.py": 7,  # what starts Ray
+        "integrations/test_usage.py": 1,  # the recipe for torchrun
+    }
+    assert "-m 'not weekly'" in (ROOT / "pyproject.toml").read_text()
+    assert commands(ROOT / ".github" / "workflows" / "weekly.yml") == ["make colab", "make weekly"]
+    plan = planned("weekly")
+    assert "pytest -m weekly tests" in plan and '"ray==' in plan
 
 
 def test_a_release_gets_its_version_and_pushes():

@@ -52,6 +52,7 @@ def _started(ray):
     return pytest.skip("Ray did not start in time on this machine, twice")
 
 
+@pytest.mark.weekly
 def test_two_ray_workers_give_the_rows_of_the_local_run(tmp_path, two_workers):
     local = run("fake/quick", out=tmp_path / "local", **QUIET)
     far = run("fake/quick", out=tmp_path / "ray", launcher="ray", jobs=2, **QUIET)
@@ -62,6 +63,7 @@ def test_two_ray_workers_give_the_rows_of_the_local_run(tmp_path, two_workers):
     assert two_workers.is_initialized()  # a connection that the caller made stays open
 
 
+@pytest.mark.weekly
 def test_cells_of_a_machine_with_its_own_disk_are_stored_here(tmp_path, two_workers, monkeypatch):
     """The worker's folder is another one, as on a machine that shares no disk with this one."""
     start = ray_tasks._Work.__init__
@@ -76,6 +78,7 @@ def test_cells_of_a_machine_with_its_own_disk_are_stored_here(tmp_path, two_work
     assert result.rows == run("fake/quick", out=tmp_path / "local", **QUIET).rows
 
 
+@pytest.mark.weekly
 def test_a_task_that_fails_or_dies_takes_no_other_along(tmp_path, two_workers):
     with pytest.raises(CellsFailed, match="2 of 3 cells failed") as caught:
         run("fake/broken", seeds=[2, 1, 0], out=tmp_path, launcher="ray", jobs=2, **QUIET)
@@ -84,6 +87,7 @@ def test_a_task_that_fails_or_dies_takes_no_other_along(tmp_path, two_workers):
     assert [row["seed"] for row in caught.value.result.rows] == [0]
 
 
+@pytest.mark.weekly
 def test_a_machine_with_another_version_is_told(tmp_path, two_workers, monkeypatch):
     def other(words, key):
         return "ended", {"fingerprint": "another", "environment": {"version": "0.0.9"}}
@@ -94,6 +98,7 @@ def test_a_machine_with_another_version_is_told(tmp_path, two_workers, monkeypat
     assert not list((tmp_path / "fake/slow/smoke").glob("cells/*.json"))
 
 
+@pytest.mark.weekly
 def test_a_result_that_cannot_be_stored_ends_the_run(tmp_path, two_workers):
     folder = tmp_path / "fake" / "quick" / "smoke"
     folder.mkdir(parents=True)
@@ -102,6 +107,7 @@ def test_a_result_that_cannot_be_stored_ends_the_run(tmp_path, two_workers):
         run("fake/quick", out=tmp_path, launcher="ray", jobs=2, **QUIET)
 
 
+@pytest.mark.weekly
 def test_a_gpu_that_the_cluster_lacks_is_refused(tmp_path, two_workers):
     if two_workers.cluster_resources().get("GPU"):
         pytest.skip("this cluster has a GPU")
@@ -119,6 +125,7 @@ run("fake/slow", out=Path(sys.argv[1]), launcher="ray", jobs=2, progress=False)
 """
 
 
+@pytest.mark.weekly
 def test_an_interrupted_run_on_a_cluster_goes_on_where_it_was(tmp_path, two_workers, log):
     whole = run("fake/slow", out=tmp_path / "whole", **QUIET)
     out, script = tmp_path / "out", tmp_path / "interrupted.py"

@@ -118,6 +118,7 @@ def test_recipe(number, title, code, tmp_path, monkeypatch):
     CHECKS[int(number) - 1](run(number))
 
 
+@pytest.mark.weekly
 def test_two_processes_of_torchrun_end_with_the_weights_of_one(tmp_path, monkeypatch):
     page = PAGE.read_text(encoding="utf8")
     (command,) = re.findall(r"^torchrun (.*) train_small\.py$", page, re.M)
