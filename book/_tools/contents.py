@@ -35,8 +35,8 @@ class Part:
     exercises: tuple[tuple[str, str], ...]
 
 
-# Chapters that are planned, and the one that holds their subject until they are there.
-UNTIL_THEN = {"forms": "jordan", "stretch": "rope", "codes": "lightcone", "language": "alibi"}
+# Subjects without a chapter of their own (5 and 11), and the chapter that teaches them.
+UNTIL_THEN = {"forms": "jordan", "codes": "lightcone"}
 
 
 def chapters(book: Path) -> list[Part]:

@@ -33,10 +33,12 @@ def ten_lines(rows: Sequence[Any]) -> str:
     parts = []
     for title, outcomes in GROUPS.items():
         count = sum(row.verdict.outcome in outcomes for row in rows)
+        part = sum(row.verdict.outcome == "reproduced in part" for row in rows)
+        of_them = f", {part} of them in part" if "reproduced in part" in outcomes else ""
         lines = [
             f"- {_line(by_id[id])}" for id in HEADLINES if by_id[id].verdict.outcome in outcomes
         ]
-        head = f"**{title}** ({count} of {len(rows)} claims)"
+        head = f"**{title}** ({count} of {len(rows)} claims{of_them})"
         parts.append("\n".join([head, "", *(lines or ["- None of the ten below."])]))
     return "\n\n".join(parts)
 
@@ -125,7 +127,8 @@ def extrapolates(records: Records) -> str:
     return (
         f"{'No, not by itself' if worse else 'In this test it does'}: trained on {near} bytes, its loss "
         f"{'rises' if worse else 'goes'} from {at('rope', near)} there to {at('rope', far)} nats per byte "
-        f"at {far:,}.{helped} ALiBi has {at('alibi', near)} and {at('alibi', far)}."
+        f"at {far:,}.{helped} At the same two lengths ALiBi has {at('alibi', near)} and "
+        f"{at('alibi', far)}."
     )
 
 
@@ -166,7 +169,13 @@ def _advice_text(r: Records) -> list[Advice]:
     long = r.gap(base, "loss", "alibi", "rope", length=8192)
     spread = r.gap(far, "loss", "affine_spread", "alibi", length=256)
     plain = r.gap(far, "loss", "affine", "alibi", length=256)
-    ntk = [r.gap(base, "loss", "rope_ntk", "rope", length=n) for n in (512, 1024)]
+    dynamic = r.gap(base, "loss", "rope_ntk", "rope", length=512)
+    fixed = [
+        r.gap("byte_lm/stretched", "loss", m, "rope", length=512) for m in ("rope_ntk", "rope_yarn")
+    ]
+    tuned = [
+        r.gap("your_model/extension", "loss", "yarn", b, length=1024) for b in ("continued", "ntk")
+    ]
     table = r.gap("near_lags", "loss", "alibi_t5", "alibi", length=128)
     return [
         Advice(
@@ -186,9 +195,17 @@ def _advice_text(r: Records) -> list[Advice]:
             table is not None and table.word in GOOD,
         ),
         Advice(
-            "A trained RoPE model, to be read a little further", "NTK scaling, to about 2 L",
-            f"loss less RoPE's: at 2 L {difference(ntk[0])}; at 4 L {difference(ntk[1])}", "rope",
-            ntk[0] is not None and ntk[0].word in GOOD,
+            "A trained RoPE model, longer texts, a short tuning",
+            "YaRN" if tuned[1] and tuned[1].word in GOOD else "YaRN or NTK scaling, to the length tuned",
+            f"loss at 4 L after 60 steps of tuning: YaRN less no stretch {difference(tuned[0])}, "
+            f"YaRN less NTK {difference(tuned[1])}", "stretch",
+            tuned[0] is not None and tuned[0].word in GOOD,
+        ),
+        Advice(
+            "The same without any tuning", "NTK scaling, to about 2 L; try YaRN",
+            f"loss less RoPE's: dynamic NTK at 2 L {difference(dynamic)}; other models at 4 L: NTK "
+            f"{difference(fixed[0])}, YaRN {difference(fixed[1])}", "stretch",
+            dynamic is not None and dynamic.word in GOOD,
         ),
         Advice(
             "Slopes that learn", "start them at ALiBi's slopes",

@@ -108,7 +108,9 @@ def front(root: Path, rows: Sequence[Any], table: Table, readme: bool) -> str:
         ]
         for p in parts
     ]
-    lines = f"{ten_lines(rows)}\n\nA verdict is what a rule in code makes of committed records."
+    glossary = "book/appendix/glossary.md" if readme else "appendix/glossary.md"
+    words = WORDS.format(glossary=glossary)
+    lines = f"{words}\n\n{ten_lines(rows)}\n\nA verdict is what a rule in code makes of committed records."
     list_of_chapters = table(["chapter", middle, "time on a CPU", "GPU"], body)
     sections = {
         "Four questions": questions(root, rows, records, readme),
@@ -125,6 +127,12 @@ def front(root: Path, rows: Sequence[Any], table: Table, readme: bool) -> str:
     return "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
 
 
+WORDS = (
+    "A *jet* is a power of the lag d times a wave; a *sector* is one kind of position that a kernel may "
+    "hold (a rotation, jets, recency, a table of near lags), and the *union* holds all of them, each "
+    "with a learned weight. *Recency* prefers near tokens. L is the training length. More words: the "
+    "[glossary]({glossary})."
+)
 LONG_NOTE = (
     "\n\nLosses in nats per byte of small models (200,000 parameters); L is the training length. "
     "Where the records do not carry an advice the table says so."
