@@ -36,7 +36,7 @@ class Part:
 
 
 # Subjects without a chapter of their own (5 and 11), and the chapter that teaches them.
-UNTIL_THEN = {"forms": "jordan", "codes": "lightcone"}
+TAUGHT_IN = {"forms": "jordan", "codes": "lightcone"}
 
 
 def chapters(book: Path) -> list[Part]:
@@ -66,7 +66,7 @@ def _part(book: Path, name: str) -> Part:
         label=found(r"^\(ch-([a-z0-9-]+)\)=$", "label"),
         title=found(r"^# (.+?)$", "title"),
         question=found(r"^- \*\*Question\*\* (.+?)(?=^- \*\*|^:::)", "question in its card"),
-        cpu=re.split(r"[;.] ", cost)[0].rstrip("."),
+        cpu=re.split(r"[;.] ", cost)[0].rstrip(".").removesuffix(" on one CPU core"),
         gpu=_gpu(cost),
         file=f"book/{stem}.ipynb",
         exercises=tuple((label, title) for title, label in exercises),
@@ -87,7 +87,7 @@ def linker(parts: list[Part], write: Callable[[Part], str]) -> Callable[[str], s
 
     def link(slug: str) -> str:
         label = slug.replace("_", "-")
-        part = by_label.get(label) or by_label.get(UNTIL_THEN.get(label, ""))
+        part = by_label.get(label) or by_label.get(TAUGHT_IN.get(label, ""))
         return write(part) if part else ""
 
     return link
@@ -96,5 +96,5 @@ def linker(parts: list[Part], write: Callable[[Part], str]) -> Callable[[str], s
 def _gpu(cost: str) -> str:
     """What a chapter's line on its cost says of a GPU, in a few words."""
     if "pays from preset `book` on" in cost:
-        return "pays from `book` on"
+        return "for preset `book`"
     return "not needed" if re.search(r"\b[Nn]o GPU\b|not even a GPU", cost) else "see the card"

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import found as discoveries
+from advice import decision_table, decisions
 from contents import Part, chapters, colab, linker
-from front_answers import Records, decision_table, decisions, extrapolates, short, tally, ten_lines
+from front_answers import Records, extrapolates, short, tally, ten_lines
 
 Table = Callable[[Any, Any], str]
 Link = Callable[[str], str]
@@ -24,7 +25,7 @@ PATHS = {
     ),
     "A researcher": (
         "the claims, the mathematics, the traps",
-        ("ledger", "jordan", "union", "gates", "lightcone", "speed"),
+        ("ledger", "stretch", "jordan", "union", "gates", "lightcone", "speed", "language"),
     ),
 }
 
@@ -111,7 +112,7 @@ def front(root: Path, rows: Sequence[Any], table: Table, readme: bool) -> str:
     glossary = "book/appendix/glossary.md" if readme else "appendix/glossary.md"
     words = WORDS.format(glossary=glossary)
     lines = f"{words}\n\n{ten_lines(rows)}\n\nA verdict is what a rule in code makes of committed records."
-    list_of_chapters = table(["chapter", middle, "time on a CPU", "GPU"], body)
+    list_of_chapters = table(["chapter", middle, "time on one CPU core", "GPU"], body)
     sections = {
         "Four questions": questions(root, rows, records, readme),
         "In ten lines": folded(tally(rows), lines) if readme else lines,
@@ -122,7 +123,7 @@ def front(root: Path, rows: Sequence[Any], table: Table, readme: bool) -> str:
         "Three ways to read": paths(link, course),
         "Chapters": folded("All chapters, each on Colab", list_of_chapters)
         if readme
-        else list_of_chapters,
+        else f"{list_of_chapters}\n\n{GAPS}",
     }
     return "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
 
@@ -134,8 +135,13 @@ WORDS = (
     "[glossary]({glossary})."
 )
 LONG_NOTE = (
-    "\n\nLosses in nats per byte of small models (200,000 parameters); L is the training length. "
+    "\n\nLosses in nats per byte of small models (200,000 parameters), so a negative difference is "
+    "better; ± is half of a 95 % interval over seeds. L is the training length. "
     "Where the records do not carry an advice the table says so."
+)
+GAPS = (
+    "The numbers 5 and 11 are not used: chapter [4](#ch-jordan) teaches the forms of a Jordan block and "
+    "their digits, chapter [10](#ch-lightcone) how a benchmark of positions can flatter."
 )
 SHORT_NOTE = (
     "\n\nThe numbers behind each row stand on the first page of the book (`book/index.md`)."

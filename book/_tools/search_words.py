@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from contents import UNTIL_THEN
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 
-# A page and the id of a section in it; chapters go by their slug, whether they are there yet or not.
+# A page and the id of a section in it; chapters go by their slug.
 WORDS = {
     "ch-order": ("Learned positions", "Absolute positions", "Position embeddings", "NoPE"),
     "ch-rope": ("RoPE", "Rotary embeddings", "Partial RoPE"),
@@ -48,14 +47,13 @@ WORDS = {
 
 
 def here(page: str, pages: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Ids of a page's sections and their words; a chapter that is planned lends its own to another."""
+    """Ids of a page's sections and their words."""
     slugs = {name.partition("_")[2].replace("_", "-"): name for name in pages if "/ch" in name}
     found: dict[str, tuple[str, ...]] = {}
     for place, words in WORDS.items():
         owner, _, anchor = place.partition("#")
         if not anchor:
             slug = owner.removeprefix("ch-")
-            slug = slug if slug in slugs else UNTIL_THEN.get(slug, "")
             owner, anchor = slugs.get(slug, ""), f"ch-{slug}"
         if owner == page:
             found[anchor] = (*found.get(anchor, ()), *words)

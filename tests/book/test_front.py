@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
+import advice
 import contents
 import front_answers
 import front_pages
@@ -89,10 +90,10 @@ def test_a_claim_without_a_group_is_named(ledger):
 
 
 def test_advice_that_the_records_do_not_carry_is_not_given(ledger, records):
-    advice = front_answers.decisions(ledger, records)
-    assert any(a.holds for a in advice)
-    told = front_answers.decision_table(
-        [replace(advice[0], use="magic", holds=False)], lambda slug: slug, pages.table
+    given = advice.decisions(ledger, records)
+    assert any(a.holds for a in given)
+    told = advice.decision_table(
+        [replace(given[0], use="magic", holds=False)], lambda slug: slug, pages.table
     )
     assert front_answers.OPEN in told and "magic" not in told
 
@@ -100,9 +101,7 @@ def test_advice_that_the_records_do_not_carry_is_not_given(ledger, records):
 def test_nothing_recorded_is_said(ledger):
     nothing = front_answers.Records()
     nothing.names = set()
-    assert not any(
-        a.holds for a in front_answers.decisions(ledger, nothing) if "claim" not in a.evidence
-    )
+    assert not any(a.holds for a in advice.decisions(ledger, nothing) if "claim" not in a.evidence)
     told = as_sections(found(nothing), nothing, lambda slug: "")
     assert told.count("not recorded yet") > 10 and "±" not in told.replace("teacher", "")
 
