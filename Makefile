@@ -31,6 +31,8 @@ BOOK     := _config.yml $(shell find book $(CODE))
 TESTS    := $(shell find tests $(CODE))
 ABOUT    := README.md CITATION.cff CONTRIBUTING.md CHANGELOG.md Makefile
 IN_SITE  := tests/book/test_site.py tests/book/test_pages.py tests/book/test_search.py
+# With PJROPE_WEEKLY=1 they try every kernel of the catalogue, every mask and every number type.
+TRITON   := tests/attention/test_triton.py tests/attention/test_triton_cubins.py
 # The list of all files, touched only when it changes: a file that goes leaves no stamp standing.
 FILES    := _build/.files
 $(shell mkdir -p _build && printf '%s\n' $(LIBRARY) $(BOOK) $(TESTS) > $(FILES).now \
@@ -67,8 +69,9 @@ unit: $(INSTALLED)
 	$(RUN) pytest -n 2 --dist worksteal tests --ignore=tests/book
 
 weekly: $(INSTALLED)
-	$(RUN) pip install --quiet -c requirements.txt "ray==2.60.*"
+	$(RUN) pip install --quiet -c requirements.txt "ray==2.60.*" "triton==3.9.*"
 	$(RUN) pytest -m weekly tests
+	PJROPE_WEEKLY=1 $(RUN) pytest $(TRITON)
 
 # nbval-lax: another torch prints other digits, so cells must run and need not print the same.
 colab: $(INSTALLED)

@@ -29,13 +29,15 @@ COMMANDS = [
     ["list"],
     ["show", "kernel_probes", "order_toy"],
     ["ledger", "J-K1", "P-F2"],
-    ["ledger", "--json", "P-F2"],
-    ["run", "kernel_probes", "--out", "{out}"],
-    ["run", "ntk_flow", "--out", "{out}"],
     ["ledger", "P-Q9"],
     ["data", "--list"],
 ]
-CODES = [0, 0, 0, 0, 0, 0, 2, 0]
+CODES = [0, 0, 0, 2, 0]
+# Run where the fewest characters can be printed.
+LONGER = [
+    ["ledger", "--json", "P-F2"],
+    *(["run", name, "--out", "{out}"] for name in ("kernel_probes", "ntk_flow")),
+]
 ALL = """
 import json, sys
 from pjrope.cli import main
@@ -70,8 +72,9 @@ def environment(**changes: str | None) -> dict[str, str]:
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii", "utf-8"])
 def test_every_command_prints_in_every_encoding(encoding, tmp_path):
     env = environment(PYTHONIOENCODING=encoding, PYTHONUTF8="0")
-    codes, printed, errors = told(COMMANDS, tmp_path / "out", env=env, cwd=tmp_path)
-    assert codes == CODES
+    longer = LONGER if encoding == "ascii" else []
+    codes, printed, errors = told(COMMANDS + longer, tmp_path / "out", env=env, cwd=tmp_path)
+    assert codes == CODES + [0] * len(longer)
     text = printed.decode(encoding)
     assert ("ω" in text) == (encoding == "utf-8")
     assert ("omega" in text) == (encoding != "utf-8") and "?d" not in text
@@ -143,24 +146,25 @@ def test_an_error_without_a_path_is_told_in_the_words_of_its_library():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits of POSIX")
-@pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_limit_on_the_size_of_files_is_one_line(tmp_path, jobs):
-    words = [["run", "kernel_probes", "--out", "{out}", "--jobs", jobs]]
+def test_a_limit_on_the_size_of_files_is_one_line(tmp_path):
+    words = [["run", "kernel_probes", "--out", "{out}", "--jobs", jobs] for jobs in ("1", "2")]
     codes, printed, errors = told(words, tmp_path / "out", limit=512, cwd=tmp_path)
-    assert codes == [2] and not printed and len(errors) == 1
-    assert "the file would pass the size limit (ulimit -f) (EFBIG)" in errors[0]
+    assert codes == [2, 2] and not printed and len(errors) == 2
+    for error in errors:
+        assert "the file would pass the size limit (ulimit -f) (EFBIG)" in error
     assert not list((tmp_path / "out").rglob("*.json"))
 
 
-def test_a_home_in_a_path_is_that_of_the_user(tmp_path):
-    env = environment(HOME=str(tmp_path), USERPROFILE=str(tmp_path))
+def test_a_home_in_a_path_is_that_of_the_user(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     words = [
         ["ledger", "--out=~/ledger.md", "P-F2"],
         ["run", "kernel_probes", "--out=~/results"],
         ["show", "kernel_probes", "--out=~/results"],
     ]
-    codes, _, errors = told(words, "", env=env, cwd=tmp_path)
-    assert codes == [0, 0, 0] and not errors
+    assert [cli.main(line) for line in words] == [0, 0, 0] and not capsys.readouterr().err
     assert (tmp_path / "results/kernel_probes/smoke.json").is_file()
     assert "d² + L²" in (tmp_path / "ledger.md").read_text(encoding="utf-8")
     assert not (tmp_path / "~").exists()

@@ -69,6 +69,10 @@ def test_chapters_run_whatever_kernels_the_user_has_and_faults_are_told(
     (planted / "kernel.json").write_text(json.dumps(spec))
     monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
     monkeypatch.setenv("PJROPE_X", "of the user")
+    # In one process: `make test` runs the chapters themselves side by side.
+    side_by_side, alike = alone.NBVAL[:4], alone.NBVAL[4:]
+    assert side_by_side == ("-n", "auto", "--dist", "loadfile")
+    monkeypatch.setattr(alone, "NBVAL", alike)
     printed = f"None {sys.executable} {installed / 'pjrope' / '__init__.py'}\n"
     good = notebook(tmp_path / "ch01_where.ipynb", WHERE, printed)
     writes = "open('left.txt', 'w').close()\nprint(2)"

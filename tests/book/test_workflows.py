@@ -111,7 +111,8 @@ def test_what_the_proof_leaves_out_runs_each_week():
     assert "-m 'not weekly'" in (ROOT / "pyproject.toml").read_text()
     assert commands(ROOT / ".github" / "workflows" / "weekly.yml") == ["make colab", "make weekly"]
     plan = planned("weekly")
-    assert "pytest -m weekly tests" in plan and '"ray==' in plan
+    assert "pytest -m weekly tests" in plan and '"ray==' in plan and '"triton==' in plan
+    assert "PJROPE_WEEKLY=1 .venv/bin/python -m pytest tests/attention/test_triton.py" in plan
 
 
 def test_a_release_gets_its_version_and_pushes():

@@ -17,6 +17,11 @@ WEEKLY = os.environ.get("PJROPE_WEEKLY") == "1"  # else a shorter list
 CAUSALITY = {"any": 0, "causal": 1, "strict": 2}
 
 
+def under(*few: str):
+    """A test under these causalities, and each week under all three."""
+    return pytest.mark.parametrize("causal", CAUSALITY if WEEKLY else few)
+
+
 def compare(inputs, *, bound=5e-6, **options):
     """Outputs and gradients of both agree, and the table's gradient both ways it is summed."""
     options = {"scale": 0.25, **options}
@@ -58,18 +63,18 @@ def without_atomics(loss, table):
 
 
 SIZES = [(1, 1, 16), (17, 17, 16), (9, 40, 16), (40, 9, 16)]
-LONG = [(100, 100, 64), (129, 129, 64)]  # causal only: the interpreter is slow
+LONG = [(100, 100, 64, "causal"), (129, 129, 64, "causal")]  # the interpreter is slow
+ALL_SIZES = [(*size, causal) for causal in CAUSALITY for size in SIZES] + LONG
+FEW_SIZES = [
+    (1, 1, 16, "strict"),
+    (17, 17, 16, "causal"),
+    (9, 40, 16, "any"),
+    (40, 9, 16, "causal"),
+]
 
 
 @pytest.mark.parametrize(
-    ("queries", "keys", "tile", "causal"),
-    [
-        (*size, causal)
-        for causal in CAUSALITY
-        for size in SIZES
-        if WEEKLY or size[0] != 17 or causal == "causal"
-    ]
-    + [(*size, "causal") for size in LONG],
+    ("queries", "keys", "tile", "causal"), ALL_SIZES if WEEKLY else [*FEW_SIZES, LONG[1]]
 )
 def test_all_gradients(queries, keys, tile, causal, tiles):
     tiles(tile, tile)
@@ -78,7 +83,7 @@ def test_all_gradients(queries, keys, tile, causal, tiles):
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(32, 16), (16, 32)])
-@pytest.mark.parametrize("causal", CAUSALITY)
+@under("any", "strict")
 def test_tiles_that_are_not_square(rows, columns, causal, tiles):
     tiles(rows, columns)
     kind = CAUSALITY[causal]
@@ -97,14 +102,14 @@ def test_channels_that_are_no_power_of_two(width, values, tiles):
 
 
 @pytest.mark.parametrize("window", [1, 16, 21] if WEEKLY else [5])
-@pytest.mark.parametrize("causal", CAUSALITY)
+@under("any", "causal")
 def test_windows(window, causal, tiles):
     tiles(16, 16)
     kind = CAUSALITY[causal]
     compare(drawn(1, 1, 1, 36, 39, 8, 8, kind), causal=kind, window=window)
 
 
-@pytest.mark.parametrize("causal", CAUSALITY)
+@under("causal")
 def test_packed_documents(causal, tiles):
     tiles(16, 16)
     kind = CAUSALITY[causal]
@@ -113,7 +118,7 @@ def test_packed_documents(causal, tiles):
     compare(drawn(2, 1, 1, 3, 21, 8, 8, kind), causal=kind, segments=(ids[:, -3:], ids))
 
 
-@pytest.mark.parametrize("causal", CAUSALITY)
+@under("strict")
 def test_hidden_keys_and_rows_that_see_nothing(causal, tiles):
     tiles(16, 16)
     kind = CAUSALITY[causal]
@@ -168,7 +173,7 @@ def test_layouts_without_copies(tiles):
 NAN, INF = float("nan"), float("inf")
 
 
-@pytest.mark.parametrize("value", [NAN, INF])
+@pytest.mark.parametrize("value", [NAN, INF] if WEEKLY else [NAN])
 @pytest.mark.parametrize("how", ["causal", "segments", "keep"])
 def test_what_is_hidden_leaves_no_trace(how, value, tiles):
     tiles(16, 16)
