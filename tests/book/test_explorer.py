@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, replace
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -197,7 +198,7 @@ MOST_MS, COUNT = 8, 30
 
 @pytest.mark.parametrize("key", ["full", "llama-3.1-8b"])
 def test_a_step_of_a_slider_is_quick(page, context, key):
-    """Chromium's own count of the processor time of scripts, which other processes do not share."""
+    """Chromium's own count of the processor time of scripts: the best of three, as others slow it."""
     page.select_option("#preset", key)
     page.evaluate(STEPS, 20)
     session = context.new_cdp_session(page)
@@ -207,9 +208,11 @@ def test_a_step_of_a_slider_is_quick(page, context, key):
         metrics = session.send("Performance.getMetrics")["metrics"]
         return next(m["value"] for m in metrics if m["name"] == "ScriptDuration")
 
-    before = spent()
-    page.evaluate(STEPS, COUNT)
-    each = 1000 * (spent() - before) / COUNT
+    times = [spent()]
+    for _ in range(3):
+        page.evaluate(STEPS, COUNT)
+        times.append(spent())
+    each = 1000 * min(b - a for a, b in pairwise(times)) / COUNT
     print(f"{key}: {each:.2f} ms of script a step")
     assert 0 < each <= MOST_MS
 
