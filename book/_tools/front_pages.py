@@ -227,18 +227,18 @@ def course(root: Path, table: Table) -> str:
     parts = chapters(root / "book")
     by_label = {part.label: part for part in parts}
     body = []
-    for week, (title, labels, name) in enumerate(WEEKS, 1):
+    for week, (title, labels, run) in enumerate(WEEKS, 1):
         read = [by_label[label] for label in labels if label in by_label]
         pool = [exercise for part in read for exercise in part.exercises]
         # One from the front, where they are easy, and one from further back.
         chosen = [pool[0], pool[(2 * len(pool)) // 3]] if len(pool) > 1 else pool
-        cost = experiments.get(name).presets["book"].cost
+        cost = experiments.get(run).presets["book"].cost
         body.append(
             [
                 f"{week}. {title}",
                 ", ".join(f"chapter {myst(part)}" for part in read) or "–",
-                ", ".join(f"{{ref}}`{label}`" for label, _ in chosen) or "–",
-                f"`pjrope run {name} --preset book --device cuda`",
+                ", ".join(f"[{name}](#{label})" for label, name in chosen) or "–",
+                f"`pjrope run {run} --preset book --device cuda`",
                 cost,
             ]
         )

@@ -82,7 +82,7 @@ def attention_window() -> InteractiveFigure:
             Slider("keys", "context N (tokens)", 64, 1024, 64, 256),
         ],
         xlabel="lag d (tokens)",
-        ylabel="share or weight (no unit)",
+        ylabel="share or weight",
         ylim=(0, 1.02),
         marks={f"lag {NEAR}": NEAR},
         alt=(

@@ -114,7 +114,7 @@ def jordan_modes() -> InteractiveFigure:
             Slider("offset", "position of the moved key (tokens)", 0, 1024, 64, 256),
         ],
         xlabel="lag d (tokens)",
-        ylabel="score (no unit)",
+        ylabel="score",
         ylim=(-3, 3),
         alt=(
             "Score of one query and one key against the lag, for a key at position 0 and for the "

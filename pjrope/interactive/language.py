@@ -157,10 +157,10 @@ def linear_reader(head_dim: int = 32, length: int = 128, farthest: int = 8) -> I
             Slider("power", "power r of the target", 1, 3, 1, 1),
             Slider("order", "order m of the block", 1, 4, 1, 2),
             Choice("shear", "shear time", SHEARS, "stabilized"),
-            Slider("damping", "damping c (no unit)", 0, 2, 0.1, 0),
+            Slider("damping", "damping c", 0, 2, 0.1, 0),
         ],
         xlabel="length of the exam (training lengths)",
-        ylabel="accuracy (no unit)",
+        ylabel="accuracy",
         ylim=(0.45, 1.03),
         alt=(
             "Accuracy of the best linear reader against the length of the exam, from one to eight "

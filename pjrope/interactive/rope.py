@@ -112,10 +112,10 @@ def rope_scores(length: int = 256, longest: int = 1024) -> InteractiveFigure:
             Slider("base", "base", 2, 6, 0.25, 4, log=True),
             Slider("head_dim", "head dimension (channels)", 4, 128, 4, 64),
             Choice("extension", "extension", EXTENSIONS, "none"),
-            Slider("scale", "scale s (no unit)", 1, 32, 1, 4),
+            Slider("scale", "scale s", 1, 32, 1, 4),
         ],
         xlabel="lag (tokens)",
-        ylabel="score (no unit)",
+        ylabel="score",
         ylim=(-1.0, 2.0),
         marks={f"training length {length}": length},
         alt=(
