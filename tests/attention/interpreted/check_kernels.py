@@ -109,6 +109,12 @@ def test_windows(window, causal, tiles):
     compare(drawn(1, 1, 1, 36, 39, 8, 8, kind), causal=kind, window=window)
 
 
+def test_a_window_of_several_tiles(tiles):
+    """Some tiles lie whole within the window of all rows of their block: no mask is asked there."""
+    tiles(16, 16)
+    compare(drawn(1, 1, 1, 20, 64, 8, 8), window=40)
+
+
 @under("causal")
 def test_packed_documents(causal, tiles):
     tiles(16, 16)
