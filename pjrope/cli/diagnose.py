@@ -126,7 +126,7 @@ def _planted(args: argparse.Namespace) -> int:
 
     device = checked_device(args.device)
     out = args.out or Path("pjrope-diagnosis") / "planted"
-    rows = run_planted(out, steps=args.steps or 300, device=device)
+    rows = run_planted(out, steps=args.steps or 600, device=device)
     for row in rows:
         leads = row["leading"] or " or ".join(row["rivals"]) or "none"
         print(f"{row['name']:<12} planted {row['sector']:<7} leading {leads:<14} {row['verdict']}")

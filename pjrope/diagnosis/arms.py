@@ -200,7 +200,8 @@ def starting_frequencies(tokens: Tensor, shape: Shape) -> dict[str, Tensor]:
     lags = torch.arange(1, length + 1).double()
     line = torch.stack([torch.ones_like(lags), lags, 1 / lags], 1)  # recency is no period
     rest = rate - line @ torch.linalg.lstsq(line, rate[:, None]).solution[:, 0]
-    clocks = {"fj": lags, "lc": coordinates.phase(lags, length)}
+    seen = lags - 1  # what repeats d tokens later is copied from d - 1 tokens back
+    clocks = {"fj": seen, "lc": coordinates.phase(seen, length)}
     return {name: _peaks(rest, clock, shape) for name, clock in clocks.items()}
 
 

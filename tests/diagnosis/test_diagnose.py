@@ -282,7 +282,7 @@ def test_planted_series_are_diagnosed_one_after_the_other(tmp_path, monkeypatch,
     told = capsys.readouterr().out
     assert "affine-24" in told and " of 2; reports in" in told
     found = read(tmp_path / "planted.json")  # as strict as for a record
-    assert found.card["seeds"] == [2000, 2001] and found.card["experiment"] == "diagnosis/planted"
+    assert found.card["seeds"] == [3000, 3001] and found.card["experiment"] == "diagnosis/planted"
     rows = found.rows
     assert [row["sector"] for row in rows] == ["affine", "affine"]
     assert all(row["found"] == (row["leading"] == row["sector"]) for row in rows)
