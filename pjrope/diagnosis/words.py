@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .arms import ARMS, CODE, NAMES, SINGLES, UNION
-from .evidence import Evidence
+from .evidence import Evidence, Interval
 
 __all__ = ["because", "headline", "still_open"]
 
@@ -49,15 +49,26 @@ def because(
     for other in SINGLES:
         if other not in (leading, *rivals):
             lead = evidence.gap(other, leading, comparisons=len(SINGLES) - 1)
-            said.append(
-                f"Alone, {NAMES[leading]} against {NAMES[other]}: {lead.text(sign=False)} nats per token less."
-                + (f" Less than {matters:.3f} is little: either would do." * (lead.mean < matters))
-            )
+            said.append(_alone(NAMES[leading], NAMES[other], lead, matters))
     rise = {a: sum(evidence.loss(a, far=True)) - sum(evidence.loss(a)) for a in ARMS}
     worst = max(ARMS, key=lambda a: rise[a])
     if (mean := rise[worst] / len(evidence.unigram)) > SEEN:
         said.append(f"{first(NAMES[worst])}: the loss rises by {mean:.3f} at the longest length.")
     return tuple(said)
+
+
+def _alone(leading: str, other: str, lead: Interval, matters: float) -> str:
+    if lead.mean < 0:
+        behind = lead.text(sign=False).removeprefix("-")
+        return (
+            f"Alone, {leading} is {behind} nats per token behind {other}. Less than "
+            f"{matters:.3f} is little: the simpler one leads."
+        )
+    little = f" Less than {matters:.3f} is little: either would do."
+    return (
+        f"Alone, {leading} against {other}: {lead.text(sign=False)} nats per token less."
+        + little * (lead.mean < matters)
+    )
 
 
 def _distance(behind: float) -> str:

@@ -27,6 +27,7 @@ SPEC_IDS = {
     ("kernel_probes", "book"): "48adfb4b00f9",
     ("lightcone_stability", "book"): "64025cf8ff82",
     ("music_lm", "book"): "070ac66fd6a9",
+    ("music_motif", "book"): "2c2e6f2f71e5",
     ("near_lags", "book"): "0230b1b2c0ed",
     ("byte_lm/stretched", "book"): "010183fc5889",
     ("your_model/extension", "book"): "38dab79a97ff",
