@@ -2,10 +2,11 @@
 
 from .api import diagnose
 from .arms import ARMS, NAMES, Cell, Shape
+from .decision import FEWEST_TOKENS, Decision, SectorFinding
 from .evidence import Evidence, Interval
 from .inputs import KINDS, Reading, read_files
 from .report import Report
-from .rules import FEWEST_TOKENS, Decision, SectorFinding, decide
+from .rules import decide
 from .source import InputError, Source, source_of
 
 __all__ = [

@@ -16,10 +16,11 @@ from ..data.home import expanded
 from ..experiments.engine.store import held, parse, write
 from .arms import STARTS, Shape, starting_frequencies
 from .cells import finished, run_cell
+from .decision import FEWEST_TOKENS, too_little
 from .evidence import gather
 from .plan import Plan, make_plan, split
 from .report import Report
-from .rules import FEWEST_TOKENS, decide, too_little
+from .rules import decide
 from .source import InputError, Source, source_of
 
 __all__ = ["checked_device", "diagnose"]

@@ -32,7 +32,7 @@ from ..experiments.engine.store import write
 from ..positions import coordinates
 from .api import diagnose
 from .arms import Shape
-from .rules import Decision
+from .decision import Decision
 from .source import InputError, Source, source_of
 
 __all__ = ["PLANTED", "Planted", "card", "planted_series", "run_planted"]

@@ -10,9 +10,9 @@ from typing import Any
 from ..data.home import expanded
 from ..experiments.engine.store import write
 from .arms import ARMS, NAMES, UNION
+from .decision import Decision
 from .evidence import Evidence, Interval, interval
 from .plan import Plan
-from .rules import Decision
 from .source import InputError, Source
 
 __all__ = ["FORMAT", "Report"]

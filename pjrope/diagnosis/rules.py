@@ -7,85 +7,25 @@ sixteen planted series had been seen; what it says now was written before the te
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
-
 from . import words
-from .arms import ARMS, NAMES, SINGLES, UNION
+from .arms import ARMS, SINGLES, UNION
+from .decision import (
+    FEWEST_TOKENS,
+    Decision,
+    SectorFinding,
+    too_little,
+    without_order,
+    without_structure,
+)
 from .evidence import Evidence, interval
 
-__all__ = ["FEWEST_TOKENS", "Decision", "SectorFinding", "decide", "too_little"]
+__all__ = ["decide"]
 
-FEWEST_TOKENS = 20_000
 FLOOR = 0.01  # nats per token that matter at all
 SHARE = 0.05  # of what position is worth: smaller differences do not matter
 FALLING = 0.1  # of all that was learned: more than that in the second half is no flat curve
-# Simplest first: what is recommended where several do.
+# Simplest first: what is recommended where several do. Of the two jets, the one that stays bounded.
 BY_SIMPLICITY = ("none", "alibi", "affine", "near", "rope", "lc", "fj", "union")
-Verdict = Literal[
-    "too little data", "no structure", "order does not matter", "cannot tell", "found"
-]
-
-
-@dataclass(frozen=True)
-class SectorFinding:
-    """What a diagnosis says of one sector.
-
-    Attributes:
-        sector: "affine", "near", "fj" or "lc".
-        status: "used", "not needed" or "cannot tell", by leaving it out of the union.
-        left_out: interval over the union's runs of the loss without it minus the loss.
-        stable: starts, of all, in which leaving it out costs something.
-        alone: interval over segments of the loss of this sector alone minus that of the union.
-        share: part of what position is worth that the sector has alone.
-        orders: of a jet, the orders whose absence costs something.
-    """
-
-    sector: str
-    status: str
-    left_out: dict[str, Any]
-    stable: tuple[int, int]
-    alone: dict[str, Any]
-    share: float
-    orders: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
-class Decision:
-    """The answer of a diagnosis.
-
-    Attributes:
-        verdict: "too little data", "no structure", "order does not matter", "cannot tell" or "found".
-        leading: the sector that explains the most alone; None where none leads.
-        rivals: sectors that cannot be told apart from the best one.
-        kernel: the recommended arm; None where there is no recommendation.
-        headline: the recommendation in one sentence.
-        because: what it rests on, one sentence each.
-        would_decide: what would settle what is open.
-        sectors: a finding per sector.
-    """
-
-    verdict: Verdict
-    leading: str | None = None
-    rivals: tuple[str, ...] = ()
-    kernel: str | None = None
-    headline: str = ""
-    because: tuple[str, ...] = ()
-    would_decide: tuple[str, ...] = ()
-    sectors: tuple[SectorFinding, ...] = field(default_factory=tuple)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def too_little(tokens: int) -> Decision:
-    """The verdict on a source that is too short to train on."""
-    return Decision(
-        "too little data",
-        headline=f"Too little data: {tokens:,} tokens, and a diagnosis takes {FEWEST_TOKENS:,}.",
-        because=("Nothing was trained: intervals would be wider than any difference.",),
-        would_decide=(f"{FEWEST_TOKENS - tokens:,} more tokens of the same kind.",),
-    )
 
 
 def decide(evidence: Evidence) -> Decision:
@@ -99,7 +39,8 @@ def decide(evidence: Evidence) -> Decision:
     3. No arm is below "no position" by more than its interval and 0.01 nats: *order does not
        matter*. What position is worth, W, is the loss without position minus the least loss. A
        difference matters from m = max(0.01, W/20) on.
-    4. The *leading* sector is the simplest (recency, near lags, Fourier jets, light cone, in this order)
+    4. The *leading* sector is the simplest (recency, near lags, Fourier jets, light cone, in this order;
+       the last two have equally many numbers)
        whose loss alone is less than m above the least. A simpler one is its rival unless its lag behind
        excludes 0, for all three comparisons together, and has the same sign in every seed. A lag that
        learning might undo is none: the loss of the simpler one fell more in the second half of its training
@@ -125,12 +66,12 @@ def decide(evidence: Evidence) -> Decision:
     falling = evidence.falls[UNION] > max(FLOOR, FALLING * evidence.learned)
     if gain.low is None or gain.low <= 0:
         fall = evidence.falls[best]
-        return _without_structure(
+        return without_structure(
             best, gain.text(sign=False), fall > FLOOR and gain.mean + fall > FLOOR
         )
     worth = evidence.gap("none", best, comparisons=len(ARMS) - 1)
     if best == "none" or worth.low is None or worth.low <= 0 or worth.mean < FLOOR:
-        return _without_order(evidence, worth.text(sign=False), falling)
+        return without_order(worth.text(sign=False), falling)
     matters = max(FLOOR, SHARE * worth.mean)
     leading, rivals = _leader(evidence, matters)
     sectors = tuple(_finding(evidence, s, matters, worth.mean) for s in SINGLES)
@@ -154,44 +95,6 @@ def decide(evidence: Evidence) -> Decision:
         ),
         would_decide=words.still_open(evidence, leading, rivals, stable, falling),
         sectors=sectors,
-    )
-
-
-def _without_structure(best: str, gain: str, falling: bool) -> Decision:
-    because = (
-        f"Unigram entropy minus the loss of the best model ({NAMES[best]}): {gain} nats per token, not more "
-        "than its interval.",
-    )
-    if falling:
-        return Decision(
-            "cannot tell",
-            headline="Cannot tell: nothing has been learned yet, and the loss still falls.",
-            because=because,
-            would_decide=("A larger budget (--minutes), until the curve is flat.",),
-        )
-    return Decision(
-        "no structure",
-        headline="No structure: no model predicts these tokens better than their frequencies do.",
-        because=because,
-        would_decide=("More tokens, if there is structure that takes more data to learn.",),
-    )
-
-
-def _without_order(evidence: Evidence, worth: str, falling: bool) -> Decision:
-    because = (f"Position is worth {worth} nats per token, not more than its interval or 0.01.",)
-    if falling:
-        return Decision(
-            "cannot tell",
-            headline="Cannot tell: position is worth nothing yet, and the loss still falls.",
-            because=because,
-            would_decide=("A larger budget (--minutes), until the curve is flat.",),
-        )
-    return Decision(
-        "order does not matter",
-        kernel="none",
-        headline="Order does not matter here: a model without position does as well as any.",
-        because=because,
-        would_decide=("More tokens or a longer window (--length), if order matters farther back.",),
     )
 
 
