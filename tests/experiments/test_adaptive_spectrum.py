@@ -27,11 +27,11 @@ def _teacher(name, times=1):
 def test_heads_of_a_batch_learn_as_if_alone():
     teacher, lags = _teacher("recency_weak_jet"), torch.arange(LENGTH)
     together = learner(LENGTH, CYCLES, 3, INITIAL, range(2))
-    fit(together, teacher, 40)
+    fit(together, teacher, 12)
     for i, name in enumerate(INITIAL):
         for k in range(2):
             alone = learner(LENGTH, CYCLES, 3, [name], [k])
-            fit(alone, teacher, 40)
+            fit(alone, teacher, 12)
             ours = together.lag_bias(lags)[2 * i + k]
             torch.testing.assert_close(ours, alone.lag_bias(lags)[0], atol=1e-4, rtol=1e-4)
             torch.testing.assert_close(together.gates[2 * i + k], alone.gates[0], atol=1e-4, rtol=0)

@@ -70,10 +70,10 @@ def test_draws_follow_the_seed():
 
 def test_shares_of_draws_are_those_of_the_model():
     model = decoder(KERNELS["rope"])
-    rows = PROMPT.repeat(20_000, 1)
+    rows = PROMPT.repeat(5_000, 1)
     with torch.no_grad():
         shares = (model(PROMPT[None])[0, -1] / 1.5).softmax(-1)
-    got = model.generate(rows, 1, temperature=1.5, seed=3)[:, -1].bincount(minlength=13) / 20_000
+    got = model.generate(rows, 1, temperature=1.5, seed=3)[:, -1].bincount(minlength=13) / 5_000
     assert float((got - shares).abs().max()) < 0.015
 
 
@@ -81,7 +81,7 @@ def test_top_k_and_top_p_keep_the_likeliest():
     model = decoder(KERNELS["rope"])
     with torch.no_grad():
         shares, order = model(PROMPT[None])[0, -1].softmax(-1).sort(descending=True)
-    rows = PROMPT.repeat(4000, 1)
+    rows = PROMPT.repeat(1000, 1)
     drawn = set(model.generate(rows, 1, top_k=3, seed=0)[:, -1].tolist())
     assert drawn == set(order[:3].tolist())
     most = float(shares[:2].sum()) + 1e-4  # the third token is the one that passes the share
