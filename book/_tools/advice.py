@@ -59,7 +59,7 @@ def _advice_text(r: Records) -> list[Advice]:
         ),
         Advice(
             "The same, and the last few tokens matter", "ALiBi with T5's buckets beside it",
-            f"loss minus ALiBi's at L: {difference(table)}", "alibi",
+            f"loss minus ALiBi's at L: {difference(table)}", "language",
             table is not None and table.word in GOOD,
         ),
         Advice(
