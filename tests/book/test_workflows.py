@@ -105,7 +105,7 @@ def test_what_the_proof_leaves_out_runs_each_week():
     marked = {str(p.relative_to(tests)): p.read_text().count(mark) for p in tests.rglob("*.py")}
     assert {path: count for path, count in marked.items() if count} == {
         "bench/test_bench.py": 1,  # the peak of memory at 32,768 tokens
-        "experiments/test_ray_tasks.py": 7,  # what starts Ray
+        "experiments/test_ray_tasks.py": 5,  # what breaks or ends on a Ray cluster
         "integrations/test_usage.py": 1,  # the recipe for torchrun
     }
     assert "-m 'not weekly'" in (ROOT / "pyproject.toml").read_text()

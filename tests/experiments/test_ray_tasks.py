@@ -52,7 +52,6 @@ def _started(ray):
     return pytest.skip("Ray did not start in time on this machine, twice")
 
 
-@pytest.mark.weekly
 def test_two_ray_workers_give_the_rows_of_the_local_run(tmp_path, two_workers):
     local = run("fake/quick", out=tmp_path / "local", **QUIET)
     far = run("fake/quick", out=tmp_path / "ray", launcher="ray", jobs=2, **QUIET)
@@ -63,7 +62,6 @@ def test_two_ray_workers_give_the_rows_of_the_local_run(tmp_path, two_workers):
     assert two_workers.is_initialized()  # a connection that the caller made stays open
 
 
-@pytest.mark.weekly
 def test_cells_of_a_machine_with_its_own_disk_are_stored_here(tmp_path, two_workers, monkeypatch):
     """The worker's folder is another one, as on a machine that shares no disk with this one."""
     start = ray_tasks._Work.__init__
