@@ -152,7 +152,6 @@ _M = (
         "reproduced; some: in part; none: not at this scale; unresolved: undecided.",
         written="before",
         chapter="music",
-        untested="no record on generated motifs yet",
     ),
     PaperClaim(
         id="P-M6",
